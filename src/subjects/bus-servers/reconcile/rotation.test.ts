@@ -1,4 +1,5 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { busClient, startBusServer, type TestServer } from '../../../../testing/bus.ts';
 import { type InMemoryController, startInMemoryController } from '../../../../testing/in-memory-controller.ts';
@@ -84,36 +85,44 @@ test('a server of the hub that is silent holds a rotation up for ten minutes', a
   await until(() => signers().includes(former)).toBe(false);
 }, 90_000);
 
-test('a server that missed the last token of an account refuses the users of the account once it trusts the next operator alone', async () => {
-  const server = await startHub();
-  await bus.send('POST', '/application', shopWithBus({ name: 'mill' }));
-  const shop = bus.account('shop');
-  if (!shop) throw new Error('no account');
-  const users = { gone: bus.userTexts('shop', 'pump'), stays: bus.userTexts('mill', 'pump') };
-  const comes = async ({ creds = '' }: { creds?: string }) => {
-    const client = await busClient(server.url, { publicKey: '', creds });
-    await client.close();
-  };
-  await until(() => comes(users.gone).then(() => 'in', String)).toBe('in');
-  await until(() => comes(users.stays).then(() => 'in', String)).toBe('in');
-  await server.kill();
-  await bus.edit('shop', (spec) => Object.assign(spec, { busConfig: { busAccess: false } }));
-  const lastToken = () => bus.decode(bus.texts(accountSecretName(uuidOf(shop))).token);
-  await until(() => lastToken()?.nats.revocations?.['*']).toBeGreaterThan(0);
+test.each([
+  ['missed', false],
+  ['lost all tokens after', true],
+])(
+  'a server that %s the last token of an account refuses its users once it trusts the next operator alone',
+  async (_, isLost) => {
+    const server = await startHub();
+    await bus.send('POST', '/application', shopWithBus({ name: 'mill' }));
+    const shop = bus.account('shop');
+    if (!shop) throw new Error('no account');
+    const users = { gone: bus.userTexts('shop', 'pump'), stays: bus.userTexts('mill', 'pump') };
+    const comes = async ({ creds = '' }: { creds?: string }) => {
+      const client = await busClient(server.url, { publicKey: '', creds });
+      await client.close();
+    };
+    await until(() => comes(users.gone).then(() => 'in', String)).toBe('in');
+    await until(() => comes(users.stays).then(() => 'in', String)).toBe('in');
+    await server.kill();
+    await bus.edit('shop', (spec) => Object.assign(spec, { busConfig: { busAccess: false } }));
+    const lastToken = () => bus.decode(bus.texts(accountSecretName(uuidOf(shop))).token);
+    await until(() => lastToken()?.nats.revocations?.['*']).toBeGreaterThan(0);
 
-  const former = operatorKey();
-  await bus.send('POST', '/bus/operator/rotate');
-  await waitLong();
-  await until(() => operatorKey() !== former).toBe(true);
-  await waitLong();
-  await until(() => trustedOperators(texts()).length).toBe(1);
-  expect(lastToken()?.iss).toBe(former);
+    const former = operatorKey();
+    await bus.send('POST', '/bus/operator/rotate');
+    await waitLong();
+    await until(() => operatorKey() !== former).toBe(true);
+    await waitLong();
+    await until(() => trustedOperators(texts()).length).toBe(1);
+    expect(lastToken()?.iss).toBe(former);
 
-  await startTrusting(server);
-  await until(status).toMatchObject({ answering: 1, current: 1, operator: operatorKey() });
-  const { status: isReady, message } =
-    fleet.stores.busHubs.list()[0]?.status?.conditions?.find(({ type }) => type === 'Ready') ?? {};
-  expect([isReady, message]).toEqual(['True', expect.any(String)]);
-  await expect(comes(users.gone)).rejects.toThrow('Authorization');
-  await comes(users.stays);
-}, 120_000);
+    if (isLost) for (const file of readdirSync(join(server.dir, 'tokens'))) rmSync(join(server.dir, 'tokens', file));
+    await startTrusting(server);
+    await until(status).toMatchObject({ answering: 1, current: 1, operator: operatorKey() });
+    const { status: isReady, message } =
+      fleet.stores.busHubs.list()[0]?.status?.conditions?.find(({ type }) => type === 'Ready') ?? {};
+    expect([isReady, message]).toEqual(['True', expect.any(String)]);
+    await expect(comes(users.gone)).rejects.toThrow('Authorization');
+    await comes(users.stays);
+  },
+  120_000,
+);
