@@ -15,6 +15,7 @@ import { createIds } from './datastore/ids.ts';
 import { createLookups } from './datastore/lookups.ts';
 import { createProvisioningKeys } from './datastore/provisioning-keys.ts';
 import { createRelayHub } from './datastore/relay-hub.ts';
+import { createRelayRouter } from './datastore/relay-router.ts';
 import { reportRestores } from './datastore/restored-event.ts';
 import { readRevisionKey } from './datastore/revision-key.ts';
 import {
@@ -65,7 +66,7 @@ import type { RouterHubEnds } from './rules/router-hub.ts';
 import { createTlsFiles } from './server-tls/files.ts';
 import { createOwnCertificate } from './server-tls/own-certificate.ts';
 import type { TlsSource } from './server-tls/source.ts';
-import { createConfiguredRelay, type RelayHub } from './sessions/configured-relay.ts';
+import { createConfiguredRelay, type RelayHub, type RelayRouter } from './sessions/configured-relay.ts';
 import { createPlaces, type Places } from './sessions/places.ts';
 import { createRelay } from './sessions/relay.ts';
 import { createSessions } from './sessions/sessions.ts';
@@ -318,6 +319,7 @@ export async function createApp(
   const sockets = building.use(
     openSockets({
       hub: config.isBusEnabled ? createRelayHub(stores, config) : undefined,
+      defaultRouter: createRelayRouter(stores, config),
       ...{ config, places, agents, rest, credentials, lookups, addressOf: clientAddress, metrics, log },
       present: async (node, signal) => (await presentNodes(deps, [node], signal))(node),
       mostSockets: config.mostSockets,
@@ -381,6 +383,7 @@ interface SocketsOptions
   config: Pick<Config, 'relay' | 'identity'>;
   /** over which sessions pass by themselves; absent while the bus is off */
   hub: RelayHub | undefined;
+  defaultRouter: RelayRouter;
   places: Places;
   isAlone(): boolean;
   agents: Agents;
@@ -395,6 +398,7 @@ function openSockets({
   config,
   places,
   hub,
+  defaultRouter,
   isAlone,
   agents,
   rest,
@@ -414,7 +418,7 @@ function openSockets({
   agents.internalServer.http.on('upgrade', internal.handle);
   const { relay: settings, identity } = config;
   const relay = createConfiguredRelay({
-    ...{ settings, identity, internal, sessions, isAlone, clock: systemClock, log },
+    ...{ settings, identity, internal, sessions, defaultRouter, isAlone, clock: systemClock, log },
     ...(hub && { hub }),
   });
   const upgrades = createUpgrades({

@@ -1,9 +1,9 @@
-import { isIP, type Socket } from 'node:net';
-import { checkServerIdentity, type PeerCertificate } from 'node:tls';
+import type { Socket } from 'node:net';
 import rhea, { type Connection, type ConnectionOptions, type EventContext, type Sender } from 'rhea';
 import { untilAborted } from '../lib/until-aborted.ts';
 import { typeOfKind } from '../router-schema/schema.ts';
 import type { FoundEntity, Managed, RouterEntity } from './changes.ts';
+import { type ClientCertificate, clientTls } from './client-tls.ts';
 
 /** The management of a running router, as a client with a certificate of its machine may use it. */
 export interface RouterConnection {
@@ -26,8 +26,7 @@ export interface RouterClientOptions {
   port: number;
   /** the name that its certificate has to have; absent: the host */
   servername?: string;
-  /** texts */
-  tls: { ca: string; cert: string; key: string };
+  tls: ClientCertificate;
   /** as which the router knows the connection */
   name: string;
   signal: AbortSignal;
@@ -108,11 +107,8 @@ class Management implements RouterConnection {
     // What would be an exception without a listener.
     for (const event of ENDING) container.on(event, () => {});
     this.#connection = container.connect({
-      ...{ host, port, container_id: name, reconnect: false, transport: 'tls', rejectUnauthorized: true },
-      // An address is no name of TLS, but certificates have it.
-      servername: isIP(servername) ? '' : servername,
-      checkServerIdentity: (_: string, certificate: PeerCertificate) => checkServerIdentity(servername, certificate),
-      ...{ idle_time_out: IDLE_MS, max_frame_size: MOST_FRAME_BYTES, enable_sasl_external: true, ...tls },
+      ...{ host, port, container_id: name, reconnect: false, transport: 'tls', ...clientTls(servername, tls) },
+      ...{ idle_time_out: IDLE_MS, max_frame_size: MOST_FRAME_BYTES, enable_sasl_external: true },
     } as unknown as ConnectionOptions);
     for (const event of ENDING)
       this.#connection.on(event, (context: EventContext) => this.end(whyOf(context) ?? event.replaceAll('_', ' ')));
