@@ -292,6 +292,9 @@ const environment = z.object({
   SKERRY_DIAL_SERVICES: flag.describe(
     'Whether the controller dials each service at the default router and says in the condition Reachable whether a server answers. Servers see connections that send nothing.',
   ),
+  SKERRY_RELAY_DEFAULT_ROUTER: flag.describe(
+    'Whether replicas pass sessions on over the default router, with a certificate of the platform; needs ROUTERS_ENABLED.',
+  ),
   SKERRY_RELAY_ROUTER: hosts
     .optional()
     .describe('Router (AMQP 1.0) over which replicas pass sessions on: hosts, each with :port unless it is 5671.'),
@@ -500,6 +503,17 @@ function relayOf(e: z.infer<typeof environment>): RelaySettings {
     requiresBroker: e.WS_HA_CROSS_REPLICA_REQUIRES_AMQP,
     failsFast: e.WS_HA_FAIL_FAST_ON_ROUTER_UNAVAILABLE,
   };
+  if (e.SKERRY_RELAY_DEFAULT_ROUTER) {
+    if (!e.ROUTERS_ENABLED) throw new ConfigError('SKERRY_RELAY_DEFAULT_ROUTER needs ROUTERS_ENABLED=true');
+    if (e.CONTROL_PLANE !== 'kubernetes')
+      throw new ConfigError('SKERRY_RELAY_DEFAULT_ROUTER needs CONTROL_PLANE=kubernetes, as a RouterHub does');
+    for (const [other, given] of Object.entries({ SKERRY_RELAY_ROUTER: hosts, SKERRY_RELAY_BUS: servers }))
+      if (given?.length)
+        throw new ConfigError(
+          `SKERRY_RELAY_DEFAULT_ROUTER and ${other} exclude each other: sessions pass over one of them`,
+        );
+    return { by: 'default-router', ...switches };
+  }
   if (servers?.length) return { by: 'bus', servers, ...(credentials && { credentials }), ...switches };
   if (hosts?.length) return { by: 'router', hosts, ...(certificates && { certificates }), ...switches };
   return { by: 'internal', ...switches };

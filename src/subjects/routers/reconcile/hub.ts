@@ -6,8 +6,9 @@ import { type Controller, keyFor, type Watch, watching } from '../../../kube/mod
 import { type Progress, stalled } from '../../../rules/conditions.ts';
 import { ROUTER_HUB_OBJECT } from '../../../rules/router-hub.ts';
 import { KINDS } from '../../kinds.ts';
+import { isMadeRouter } from '../rules/hub.ts';
 import { bridgePortsOf, ROUTER_HUB_NAMES, routerHubHost, routerHubPairs } from '../rules/hub-objects.ts';
-import { isMadeRouter, type RouterHubState } from './delivery.ts';
+import type { RouterHubState } from './delivery.ts';
 import { createHubRouter, type HubRouter } from './hub-router.ts';
 import { watchServices } from './services.ts';
 

@@ -17,8 +17,8 @@ import { ROUTER_HUB_OBJECT } from '../../../rules/router-hub.ts';
 import { KINDS } from '../../kinds.ts';
 import { recordedNode } from '../../nodes/rules/placement/moves.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
-import { isMadeRouter } from '../../routers/reconcile/delivery.ts';
-import { routerHubSettings } from '../../routers/rules/hub.ts';
+
+import { isMadeRouter, routerHubSettings } from '../../routers/rules/hub.ts';
 import { routerPodHost } from '../../routers/rules/hub-objects.ts';
 import { annotationsOf } from '../rules/annotations.ts';
 import { backendOf, namesOfNode } from '../rules/backend.ts';
