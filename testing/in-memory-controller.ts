@@ -54,6 +54,7 @@ export async function startInMemoryController(
     parts,
     env = {},
     hubPaceMs = 0,
+    mostInterior,
   }: {
     waitSeconds?: number;
     callers?: number;
@@ -63,6 +64,7 @@ export async function startInMemoryController(
     hubEnds?: (stores: Stores) => NonNullable<AppOverrides['hubEnds']>;
     env?: Record<string, string>;
     hubPaceMs?: number;
+    mostInterior?: number;
   } = {},
 ) {
   await using started = new AsyncDisposableStack();
@@ -94,6 +96,7 @@ export async function startInMemoryController(
         stores,
         sessions,
         hubEnds: hubEnds?.(stores),
+        mostInterior,
         parts,
         now: clock,
         metrics: {
