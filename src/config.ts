@@ -475,6 +475,9 @@ function hubOf(e: z.infer<typeof environment>, images: SystemImages): Pick<Confi
   };
 }
 
+/** Many services that come at once lead to one write of the default router's configuration in this time, ms. */
+const HUB_PACE_MS = 2_000;
+
 function routerHubOf(e: z.infer<typeof environment>, images: SystemImages): Pick<Config, 'routerHub'> {
   if (!e.ROUTER_HUB) return {};
   if (!e.ROUTERS_ENABLED) throw new ConfigError('ROUTER_HUB needs ROUTERS_ENABLED=true');
@@ -486,7 +489,7 @@ function routerHubOf(e: z.infer<typeof environment>, images: SystemImages): Pick
     routerHub: {
       ...{ installation: e.CONTROLLER_NAME, appLabel: e.APP_LABEL, componentDomain: e.COMPONENT_LABEL_DOMAIN },
       image: e.ROUTER_HUB_IMAGE ?? images.router?.[1] ?? BUILT_IN_CATALOG_ITEMS.router.image,
-      serviceType: e.ROUTER_HUB_SERVICE_TYPE,
+      ...{ serviceType: e.ROUTER_HUB_SERVICE_TYPE, paceMs: HUB_PACE_MS },
     },
   };
 }

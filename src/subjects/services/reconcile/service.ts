@@ -17,8 +17,12 @@ import { ROUTER_HUB_OBJECT } from '../../../rules/router-hub.ts';
 import { KINDS } from '../../kinds.ts';
 import { recordedNode } from '../../nodes/rules/placement/moves.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
-
-import { isMadeRouter, routerHubSettings } from '../../routers/rules/hub.ts';
+import {
+  isMadeRouter,
+  type RouterHubSettings,
+  routerHubSettings,
+  routerHubSettingsOfNode,
+} from '../../routers/rules/hub.ts';
 import { routerPodHost } from '../../routers/rules/hub-objects.ts';
 import { annotationsOf } from '../rules/annotations.ts';
 import { backendOf, namesOfNode } from '../rules/backend.ts';
@@ -36,7 +40,7 @@ const kind = KINDS.services;
 export function createServiceController(deps: ControllerDependencies): Controller {
   const { stores, lookups, clock, namespace, services: settings } = deps;
   const facts = platformFacts(deps.platform, lookups);
-  const ports = settings && new BridgePorts(settings.ports, stores.services, clock);
+  const ports = settings && new BridgePorts(settings.ports, stores.services, clock, hubPorts);
   const provisioning = settings && createServiceSteps(deps, settings);
   const end = createBackendEnd(deps);
   const isOn = settings?.isEnabled === true;
@@ -181,6 +185,13 @@ export function createServiceController(deps: ControllerDependencies): Controlle
     },
   };
 
+  /** The ports that the default router has for itself: no service gets one of them. */
+  function hubPorts(): readonly number[] {
+    if (isRemote) return lookups.systemNodes().flatMap((node) => portsOf(routerHubSettingsOfNode(node)));
+    const hub = stores.routerHubs.get(namespace, ROUTER_HUB_OBJECT);
+    return hub ? portsOf(routerHubSettings(hub)) : [];
+  }
+
   /** Where a client of the default router dials a service; undefined: nobody dials it. */
   function dialTarget(service: Service, ends: Findings): DialTarget | undefined {
     const port = service.status?.bridgePort;
@@ -223,7 +234,11 @@ export function createServiceController(deps: ControllerDependencies): Controlle
     watches: [
       linksWatch,
       roomWatch,
-      watching(stores.routerHubs, (change) => (change.initial || isSameHub(change) ? [] : allKeys())),
+      watching(stores.routerHubs, (change) => {
+        if (change.initial || isSameHub(change)) return [];
+        ports?.hubChanged();
+        return allKeys();
+      }),
       ...(provisioning ? [provisioning.watch] : []),
       watching(stores.services, (change) => {
         if (change.type === 'delete') {
@@ -262,6 +277,12 @@ export function createServiceController(deps: ControllerDependencies): Controlle
       );
   }
 }
+
+const portsOf = ({ messagingPort, edgeRouterPort, interRouterPort }: RouterHubSettings): number[] => [
+  messagingPort,
+  edgeRouterPort,
+  interRouterPort,
+];
 
 /** The finding of a former status, which stays while nothing newer is known. */
 function findingIn({ status }: Service, type: 'Connected' | 'Listening' | 'Reachable'): Finding | undefined {
