@@ -94,7 +94,7 @@ function entryOf(node: EdgeNode, mode: BusMode): MicroserviceEntry {
         },
       ],
       healthCheck: {
-        test: ['CMD', 'wget', '-q', '-O', '/dev/null', `http://127.0.0.1:${http}/healthz?js-enabled-only=true`],
+        test: ['CMD-SHELL', probeOf(`http://127.0.0.1:${http}/healthz?js-enabled-only=true`)],
         // All other microservices of the node wait for the first healthy answer when the machine starts.
         interval: 10,
         timeout: 10,
@@ -107,6 +107,9 @@ function entryOf(node: EdgeNode, mode: BusMode): MicroserviceEntry {
 
 /** What keeps a server from being set up, in words of the fix. */
 const lacks = (message: string): PartState['lacks'] => ({ reason: 'BusNotSetUp', message });
+
+/** Public images have wget, images of v3 have curl. */
+const probeOf = (url: string) => `wget -q -O /dev/null '${url}' || curl -fsS -o /dev/null '${url}'`;
 
 function filesOf(node: EdgeNode, mode: BusMode, { bus, key, secret, upstreamNode }: PartInputs): PartFiles {
   const operators = operatorsIn(secret(operatorSecretName()));
