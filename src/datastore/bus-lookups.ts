@@ -20,6 +20,7 @@ export function createBusLookups(
   const userRef = ({ metadata, ...user }: BusUser): BusUserRef => ({
     name: user.spec.name ?? metadata.name,
     account: user.spec.account,
+    createdAt: metadata.creationTimestamp,
     secret: userSecretName(uuidOf({ metadata, ...user })),
     isOfSystem: account(user.spec.account)?.spec.system !== undefined,
   });
