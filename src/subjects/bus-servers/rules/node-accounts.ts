@@ -5,6 +5,7 @@ import { onceEach } from '../../../rules/once-each.ts';
 import type { PartInputs } from '../../../rules/part.ts';
 import { compareTexts } from '../../../rules/precedence.ts';
 import type { Base64ByKey } from '../../../rules/system-files.ts';
+import { tokensFile } from '../../../wire/bus.ts';
 import { BUS_KEYS } from '../../bus-accounts/rules/secret.ts';
 import { decodeToken } from '../../bus-rules/rules/tokens/decode.ts';
 import type { BusMode } from '../../nodes/rules/modes.ts';
@@ -14,6 +15,8 @@ interface SignedAccount {
   publicKey: string;
   /** the line of the token in the files of a server */
   line: string;
+  /** the file with this line */
+  file: string;
   imports: readonly Import[];
 }
 
@@ -56,10 +59,28 @@ export function linkedAccounts(
   return found.map(([{ name }, signed]): NodeAccount => {
     const user = users.get(name);
     const creds = user && !user.isOfSystem ? secret(user.secret)?.creds : undefined;
-    if (signed.imports.length > 0) keys ??= new Set(found.map(([, { publicKey }]) => publicKey));
-    const imported = keys && signed.imports.length > 0 ? importedFrom(signed.imports, keys) : NONE;
-    return { name, signed, publicKey: signed.publicKey, ...(creds && { creds }), imported };
+    if (signed.imports.length === 0) return withoutImports(name, signed, creds);
+    keys ??= new Set(found.map(([, { publicKey }]) => publicKey));
+    return accountOf(name, signed, creds, importedFrom(signed.imports, keys));
   });
+}
+
+const accountOf = (
+  name: string,
+  signed: SignedAccount,
+  creds: string | undefined,
+  imported: readonly string[],
+): NodeAccount => ({ name, signed, publicKey: signed.publicKey, ...(creds && { creds }), imported });
+
+/** Accounts without imports as the last server had them: at an edit of one account, the others are the same. */
+const lastAccounts = new WeakMap<SignedAccount, NodeAccount>();
+
+function withoutImports(name: string, signed: SignedAccount, creds: string | undefined): NodeAccount {
+  const last = lastAccounts.get(signed);
+  if (last && last.name === name && last.creds === creds) return last;
+  const made = accountOf(name, signed, creds, NONE);
+  lastAccounts.set(signed, made);
+  return made;
 }
 
 const NONE: readonly string[] = [];
@@ -70,7 +91,7 @@ const signedIn = onceEach((content: Base64ByKey): SignedAccount | undefined => {
   const claims = token ? decodeToken(token) : undefined;
   if (!token || !claims) return undefined;
   const { imports = [] } = claims.nats as { imports?: readonly Import[] };
-  return { publicKey: claims.sub, line: `${claims.sub}: "${token}"\n`, imports };
+  return { publicKey: claims.sub, line: `${claims.sub}: "${token}"\n`, file: tokensFile(claims.sub), imports };
 });
 
 /** The subjects, as the account sees them, that it imports from one of these accounts. */
