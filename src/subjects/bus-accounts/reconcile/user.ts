@@ -23,7 +23,7 @@ import { accessAskedBy } from '../rules/access.ts';
 import { accountNameOf, accountRuleOf } from '../rules/account.ts';
 import { mqttProblem } from '../rules/mqtt.ts';
 import { BUS_KEYS, type BusTexts, parsedText, userSecretName, uuidInName } from '../rules/secret.ts';
-import { isDelivered } from '../rules/user.ts';
+import { isDelivered, isForeignUser } from '../rules/user.ts';
 import type { AccountKeys } from './account-tokens.ts';
 import type { BusParts } from './parts.ts';
 import { missingRule } from './rules.ts';
@@ -60,14 +60,17 @@ export function createUserController(
     holderIn(KINDS.busAccounts, stores.busAccounts.byIndex('name', account), 'name', account);
 
   /** The application whose microservice the user is for, while that asks for it. */
-  function askerOf({ spec: { microserviceUuid, account } }: BusUser): Application | undefined {
+  function askerOf(user: BusUser): Application | undefined {
+    const { microserviceUuid, account } = user.spec;
     if (microserviceUuid === undefined) return undefined;
     return stores.applications
       .byIndex('microservice', microserviceUuid)
       .find(
         (application) =>
           v3Name(application) === account &&
-          accessAskedBy(application)?.users.some((user) => user.microserviceUuid === microserviceUuid),
+          accessAskedBy(application)?.users.some(
+            (asked) => asked.microserviceUuid === microserviceUuid && asked.name === v3Name(user),
+          ),
       );
   }
 
@@ -159,7 +162,7 @@ export function createUserController(
     const object = accountOf(user);
     const keys = object && tokens.keysOf(object);
     if (!object || !keys || user.metadata.deletionTimestamp || !deps.platform.isBusEnabled) return;
-    if (isEnding(object) || holder(user) !== user.metadata.uid) return;
+    if (isEnding(object) || isForeignUser(user, object) || holder(user) !== user.metadata.uid) return;
     const write = { of: 'user' as const, name: userSecretName(uuidOf(user)), owner: user };
     const texts = await secrets.write(write, (present) => next(user, { keys, object }, present), signal);
     if (texts) written.set(user, texts);
@@ -207,6 +210,12 @@ export function createUserController(
       return stalled({
         reason: 'BusAccountNotFound',
         message: `there is no bus account ${JSON.stringify(user.spec.account)}`,
+      });
+    if (isForeignUser(user, object))
+      return stalled({
+        reason: 'BusUserOfSystem',
+        message:
+          'the controller alone makes users of nodes and of accounts of the system: this one gets no key, delete it',
       });
     const { isTaken, name, texts } = secretOf(user);
     if (isTaken)
