@@ -1,5 +1,5 @@
 import { LABELS } from '../../../api/names.ts';
-import type { Application, EdgeNode, RouterHub } from '../../../api/v3/index.ts';
+import type { Application, EdgeNode } from '../../../api/v3/index.ts';
 import type { Service, ServiceStatus } from '../../../api/v3/service.ts';
 import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
@@ -18,7 +18,7 @@ import { KINDS } from '../../kinds.ts';
 import { recordedNode } from '../../nodes/rules/placement/moves.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
 import { isMadeRouter } from '../../routers/reconcile/delivery.ts';
-import { routerHubSettings } from '../../routers/rules/hub.ts';
+import { isRouterReachedAlike } from '../../routers/rules/hub.ts';
 import { routerPodHost } from '../../routers/rules/hub-objects.ts';
 import { annotationsOf } from '../rules/annotations.ts';
 import { backendOf, namesOfNode } from '../rules/backend.ts';
@@ -223,7 +223,11 @@ export function createServiceController(deps: ControllerDependencies): Controlle
     watches: [
       linksWatch,
       roomWatch,
-      watching(stores.routerHubs, (change) => (change.initial || isSameHub(change) ? [] : allKeys())),
+      watching(stores.routerHubs, (change) => {
+        const { initial, type, object, previous } = change;
+        const isSame = type !== 'delete' && previous !== undefined && isRouterReachedAlike(object, previous);
+        return initial || isSame ? [] : allKeys();
+      }),
       ...(provisioning ? [provisioning.watch] : []),
       watching(stores.services, (change) => {
         if (change.type === 'delete') {
@@ -294,13 +298,6 @@ function placesOf(application: Application): Map<string, readonly string[]> {
       return [JSON.stringify(place), names];
     }),
   );
-}
-
-/** Whether nodes without a mode have a router as before, and clients the same address. */
-function isSameHub({ object, previous, type }: Change<RouterHub>): boolean {
-  if (type === 'delete' || !previous) return false;
-  const of = (hub: RouterHub) => [routerHubSettings(hub), hub.metadata.deletionTimestamp];
-  return JSON.stringify(of(object)) === JSON.stringify(of(previous));
 }
 
 /** Whether another node may be the default router outside of a cluster, or have another address. */
