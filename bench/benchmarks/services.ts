@@ -30,8 +30,8 @@ const SERVICES = { short: [10], usual: SIZES, long: SIZES } as const;
 const GROUPS = 100;
 /** Services that the routers of all nodes listen for, created one after another. */
 const CREATED = { short: 2, usual: 3, long: 10 };
-/** Edits of the tags of one node, one after another. */
-const EDITS = { short: 5, usual: 10, long: 50 };
+/** Edits of the tags of one node, one after another: as many that add a tag as that remove it. */
+const EDITS = { short: 4, usual: 10, long: 50 };
 const SENT_MIB = { short: 64, usual: 256, long: 2_048 };
 const EVERYWHERE = 'everywhere';
 const SPOT = 'spot';
