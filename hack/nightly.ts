@@ -146,6 +146,11 @@ const RUNS: readonly Run[] = [
     command: tests('unit', 'src/subjects/bus-accounts/sequences.test.ts'),
   },
   {
+    name: 'bus-sizes',
+    about: '128 rules of the largest size and 10,000 users of one account on the message bus, at a real API server',
+    command: tests('api', 'src/subjects/bus-accounts/sizes.api.test.ts'),
+  },
+  {
     name: 'service-sequences',
     about: 'random steps on services, microservices and nodes against a model of what each router has, for ten minutes',
     command: tests('unit', 'src/subjects/services/sequences.test.ts'),
