@@ -95,6 +95,16 @@ const RUNS: readonly Run[] = [
     ),
   },
   {
+    name: 'bus-faults',
+    about:
+      'a leader killed before and after each write of accounts, users, rules and the operator of the message bus, and writes that are refused',
+    command: tests(
+      'unit',
+      'src/subjects/bus-accounts/reconcile/killed.test.ts',
+      'src/subjects/bus-accounts/reconcile/refused-writes.test.ts',
+    ),
+  },
+  {
     name: 'agent-engines',
     about: 'every test of the agent on every engine',
     command: tests('engine', 'agent/src/agent.engine.test.ts'),

@@ -9,7 +9,7 @@ const cpu = () => {
   return (user + system) / 1000;
 };
 
-/** How much slower this machine is now than one that searches a megabyte in a millisecond; at least 1. */
+/** How much slower this machine is now than a machine that searches a megabyte in a millisecond; at least 1. */
 function slowness(): number {
   const text = 'a'.repeat(MIB);
   const times = [1, 2, 3].map(() => {
