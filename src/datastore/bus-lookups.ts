@@ -6,7 +6,7 @@ import type { BusAccountRef, BusLookups, BusUserRef } from '../rules/bus-lookups
 import { uuidOf } from '../rules/identity.ts';
 import { accountNameOf } from '../subjects/bus-accounts/rules/account.ts';
 import { accountSecretName, userSecretName } from '../subjects/bus-accounts/rules/secret.ts';
-import { hubSettings } from '../subjects/bus-servers/rules/hub.ts';
+import { hasClientTls, hubSettings } from '../subjects/bus-servers/rules/hub.ts';
 import { KINDS } from '../subjects/kinds.ts';
 import { holderIn } from './holder.ts';
 import type { ReadStores } from './stores.ts';
@@ -20,6 +20,7 @@ export function createBusLookups(
   const userRef = ({ metadata, ...user }: BusUser): BusUserRef => ({
     name: user.spec.name ?? metadata.name,
     account: user.spec.account,
+    createdAt: metadata.creationTimestamp,
     secret: userSecretName(uuidOf({ metadata, ...user })),
     isOfSystem: account(user.spec.account)?.spec.system !== undefined,
   });
@@ -31,10 +32,12 @@ export function createBusLookups(
   return {
     hub: settings,
     hubFor(node) {
-      const clients = stores.busHubs.get(namespace, HUB_OBJECT)?.status?.clients;
-      if (clients) return busAddressFor(clients, node);
+      const stored = stores.busHubs.get(namespace, HUB_OBJECT);
+      if (!stored) return undefined;
+      const hasTls = hasClientTls(stored);
+      if (stored.status?.clients) return { ...busAddressFor(stored.status.clients, node), hasTls };
       const hub = settings();
-      return hub && { host: hub.host, port: hub.serverPort };
+      return hub && { host: hub.host, port: hub.serverPort, hasTls };
     },
     // Where no policy is installed, whoever may write a BusUser may write the uuid of any microservice.
     userOf: (microserviceUuid, of) =>

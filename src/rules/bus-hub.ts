@@ -18,7 +18,7 @@ export interface HubSettings
 }
 
 /** What nodes and applications read of a hub; its status says more of its servers. */
-const READ = ['host', ...HUB_PORTS, ...HUB_SIZES] as const;
+const READ = ['host', 'clientTls', ...HUB_PORTS, ...HUB_SIZES] as const;
 type Hub = Pick<BusHub, 'spec' | 'status'>;
 const readOf = ({ spec, status }: Hub): string =>
   JSON.stringify([
