@@ -15,6 +15,7 @@ import { createIds } from './datastore/ids.ts';
 import { createLookups } from './datastore/lookups.ts';
 import { createProvisioningKeys } from './datastore/provisioning-keys.ts';
 import { createRelayHub } from './datastore/relay-hub.ts';
+import { createRelayRouter } from './datastore/relay-router.ts';
 import { reportRestores } from './datastore/restored-event.ts';
 import { readRevisionKey } from './datastore/revision-key.ts';
 import {
@@ -28,6 +29,7 @@ import {
   type Stores,
 } from './datastore/stores.ts';
 import { createSystemNumbers } from './datastore/system-names.ts';
+import { createTally } from './datastore/tally.ts';
 import { type StoredUsage, trackUsage } from './datastore/usage.ts';
 import { admitConnections } from './http/admit-connections.ts';
 import { addressOf } from './http/client-address.ts';
@@ -65,7 +67,7 @@ import type { RouterHubEnds } from './rules/router-hub.ts';
 import { createTlsFiles } from './server-tls/files.ts';
 import { createOwnCertificate } from './server-tls/own-certificate.ts';
 import type { TlsSource } from './server-tls/source.ts';
-import { createConfiguredRelay, type RelayHub } from './sessions/configured-relay.ts';
+import { createConfiguredRelay, type RelayHub, type RelayRouter } from './sessions/configured-relay.ts';
 import { createPlaces, type Places } from './sessions/places.ts';
 import { createRelay } from './sessions/relay.ts';
 import { createSessions } from './sessions/sessions.ts';
@@ -76,6 +78,12 @@ import { KINDS, type Kinds } from './subjects/kinds.ts';
 import { fleetFigures } from './subjects/nodes/rules/fleet.ts';
 import { certificateFigures } from './subjects/pki/rules/metrics.ts';
 import { PARTS } from './subjects/platform/rules/parts.ts';
+import {
+  defaultRouter,
+  serviceListeners as listenersOfService,
+  routerOfNode,
+  serviceByReady,
+} from './subjects/services/rules/metrics.ts';
 import { createMetrics } from './telemetry/metrics.ts';
 import { createOpsServer } from './telemetry/ops-server.ts';
 import { type ProcessEvents, watchUnhandled } from './telemetry/unhandled.ts';
@@ -114,6 +122,8 @@ export interface AppOverrides extends Pick<ClusterDependenciesOptions, 'authenti
   sessions?: LeaderWorkOptions['sessions'];
   /** what the running default router has of services */
   hubEnds?: RouterHubEnds | undefined;
+  /** interior routers that the network has room for, instead of as many as routers know */
+  mostInterior?: number | undefined;
   events?: EventRecorder<EventReason>;
   metrics?: Metrics;
   /** Unix ms, for the reconcilers and the liveness of nodes */
@@ -158,7 +168,9 @@ export async function createApp(
     revisionKey,
     ...(config.tunnel && { tunnel: { settings: config.tunnel, namespace } }),
     ...(config.isBusEnabled && { bus: { namespace } }),
-    ...(config.hasRouters && { routers: { namespace, tagPrefix: config.services.tagPrefix } }),
+    ...(config.hasRouters && {
+      routers: { namespace, tagPrefix: config.services.tagPrefix, mostInterior: overrides.mostInterior },
+    }),
   });
   const ids = createIds({
     client,
@@ -210,6 +222,7 @@ export async function createApp(
     isBusEnabled: config.isBusEnabled,
     hasRouters: config.hasRouters,
     serviceTag: config.services.tagPrefix,
+    mostInterior: overrides.mostInterior,
     isRemote: config.controlPlane === 'remote',
   };
   const agents = building.use(
@@ -283,6 +296,10 @@ export async function createApp(
     lookups,
     ids,
     provisioning: provisioned,
+    sentConfig: (node, microservice) =>
+      agents.routes
+        .desired(node)
+        ?.microservices.flatMap((view) => (view.uuid === microservice && 'config' in view ? [view.config] : []))[0],
     budgets: createWriteBudgets({ usage, budgets, metrics }),
     templates,
     observations: { of: agents.currentValues.of, listeningSince: () => leadership.since },
@@ -318,6 +335,7 @@ export async function createApp(
   const sockets = building.use(
     openSockets({
       hub: config.isBusEnabled ? createRelayHub(stores, config) : undefined,
+      defaultRouter: createRelayRouter(stores, config),
       ...{ config, places, agents, rest, credentials, lookups, addressOf: clientAddress, metrics, log },
       present: async (node, signal) => (await presentNodes(deps, [node], signal))(node),
       mostSockets: config.mostSockets,
@@ -381,6 +399,7 @@ interface SocketsOptions
   config: Pick<Config, 'relay' | 'identity'>;
   /** over which sessions pass by themselves; absent while the bus is off */
   hub: RelayHub | undefined;
+  defaultRouter: RelayRouter;
   places: Places;
   isAlone(): boolean;
   agents: Agents;
@@ -395,6 +414,7 @@ function openSockets({
   config,
   places,
   hub,
+  defaultRouter,
   isAlone,
   agents,
   rest,
@@ -414,7 +434,7 @@ function openSockets({
   agents.internalServer.http.on('upgrade', internal.handle);
   const { relay: settings, identity } = config;
   const relay = createConfiguredRelay({
-    ...{ settings, identity, internal, sessions, isAlone, clock: systemClock, log },
+    ...{ settings, identity, internal, sessions, defaultRouter, isAlone, clock: systemClock, log },
     ...(hub && { hub }),
   });
   const upgrades = createUpgrades({
@@ -462,6 +482,12 @@ interface FleetSources {
 
 /** Figures of the fleet, which only the leader knows. */
 function measureFleet(metrics: Metrics, { leadership, stores, kinds, agents, usage, budgets, now }: FleetSources) {
+  const [routers, routerHubs] = [
+    createTally(stores.nodes, routerOfNode),
+    createTally(stores.routerHubs, defaultRouter),
+  ];
+  const services = createTally(stores.services, serviceByReady);
+  const serviceListeners = createTally(stores.services, listenersOfService);
   metrics.fleetFrom(() =>
     leadership.isLeading
       ? {
@@ -476,6 +502,7 @@ function measureFleet(metrics: Metrics, { leadership, stores, kinds, agents, usa
             [...stores.certificateAuthorities.list(), ...stores.certificates.list()],
             now(),
           ),
+          ...{ routers, routerHubs, serviceListeners, services },
           ...busFigures(stores.busHubs.list(), stores.busAccounts.list()),
           objects: countObjects(stores, kinds),
           storedBytes: usage.bytesByKind(),

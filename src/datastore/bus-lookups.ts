@@ -7,6 +7,8 @@ import { uuidOf } from '../rules/identity.ts';
 import { accountNameOf } from '../subjects/bus-accounts/rules/account.ts';
 import { accountSecretName, userSecretName } from '../subjects/bus-accounts/rules/secret.ts';
 import { hasClientTls, hubSettings } from '../subjects/bus-servers/rules/hub.ts';
+import { KINDS } from '../subjects/kinds.ts';
+import { holderIn } from './holder.ts';
 import type { ReadStores } from './stores.ts';
 
 /** What rules read of the message bus, from the stores. */
@@ -14,7 +16,7 @@ export function createBusLookups(
   stores: Pick<ReadStores, 'busHubs' | 'busAccounts' | 'busUsers'>,
   namespace: string,
 ): BusLookups {
-  const account = (name: string) => stores.busAccounts.byIndex('name', name)[0];
+  const account = (name: string) => holderIn(KINDS.busAccounts, stores.busAccounts.byIndex('name', name), 'name', name);
   const userRef = ({ metadata, ...user }: BusUser): BusUserRef => ({
     name: user.spec.name ?? metadata.name,
     account: user.spec.account,
@@ -37,7 +39,12 @@ export function createBusLookups(
       const hub = settings();
       return hub && { host: hub.host, port: hub.serverPort, hasTls };
     },
-    userOf: (microserviceUuid) => stores.busUsers.byIndex('microservice', microserviceUuid).map(userRef)[0],
+    // Where no policy is installed, whoever may write a BusUser may write the uuid of any microservice.
+    userOf: (microserviceUuid, of) =>
+      stores.busUsers
+        .byIndex('microservice', microserviceUuid)
+        .filter(({ spec }) => spec.account === of)
+        .map(userRef)[0],
     usersOfNode: (node) => stores.busUsers.byIndex('node', node).map(userRef),
     account(name) {
       const found = account(name);

@@ -7,8 +7,8 @@ export interface BusLookups {
   hub: () => (HubSettings & { host: string }) | undefined;
   /** where containers on a node reach the hub, by the uuid of the node */
   hubFor: (node: string) => BusDoor | undefined;
-  /** the user of a microservice, by the uuid of the microservice */
-  userOf: (microserviceUuid: string) => BusUserRef | undefined;
+  /** the user of a microservice in the account of its application, by the uuid of the microservice and the name of the account */
+  userOf: (microserviceUuid: string, account: string) => BusUserRef | undefined;
   /** the users that the server of a node has, by the v3 name of the node */
   usersOfNode: (node: string) => readonly BusUserRef[];
   /** an account by its name */

@@ -55,7 +55,7 @@ export function busCredsOf(
 ): [SystemFileSet] | undefined {
   const access = busAccessOn(on, bus);
   if (!access || access === 'no server') return undefined;
-  const user = bus?.userOf(uuid);
+  const user = bus?.userOf(uuid, v3Name(on.application));
   const creds = user && platform?.secret(user.secret)?.creds;
   const ca = access.caPath === undefined ? undefined : platform?.secret(BUS_CA.secret)?.[BUS_CA.key];
   if (creds === undefined || (access.caPath !== undefined && ca === undefined)) return undefined;

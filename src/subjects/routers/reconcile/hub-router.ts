@@ -34,8 +34,11 @@ const CHILDREN = {
 
 /** What became of the default router in the cluster. */
 export type HubRouter =
-  /** `address`: of its Service, where the cluster gives it one; `leftOut`: pairs of others that it does not have, each with why */
-  | { is: 'made'; address?: string; leftOut: readonly string[] }
+  /**
+   * `address`: of its Service, where the cluster gives it one; `leftOut`: pairs of others that it does not have, each with why; `isWritten`: its
+   * configuration was another one
+   */
+  | { is: 'made'; address?: string; leftOut: readonly string[]; isWritten: boolean }
   /** a certificate is being made */
   | { is: 'waiting' }
   /** an object of somebody else has the name */
@@ -46,6 +49,8 @@ const OPTIONS = { fieldManager: FIELD_MANAGERS.controller };
 /** Makes the default router in the cluster: each object is a child of the RouterHub and ends with it. */
 export function createHubRouter(deps: Pick<ControllerDependencies, 'client' | 'namespace' | 'stores'>) {
   const { client, namespace, stores } = deps;
+  /** whether this process has ended the Service of an installation that dialed its services */
+  let isPodEnded = false;
 
   /** Resolves with the texts of the certificate; undefined while it is being made. */
   const keepCertificate = (hub: RouterHub, which: keyof typeof ROUTER_HUB_CERTIFICATES, signal: AbortSignal) =>
@@ -68,27 +73,28 @@ export function createHubRouter(deps: Pick<ControllerDependencies, 'client' | 'n
     hub: RouterHub,
     own: readonly RouterPair[],
     signal: AbortSignal,
-  ): Promise<readonly string[] | undefined> {
+  ): Promise<{ leftOut: readonly string[]; isWritten: boolean } | undefined> {
     const name = ROUTER_HUB_NAMES.config;
-    let leftOut: readonly string[] | undefined;
+    let kept: { leftOut: readonly string[]; isWritten: boolean } | undefined;
     await createOrUpdate<ConfigMap>(
       client,
       RESOURCES.configMaps,
       { namespace, name },
       (present) => {
-        leftOut = undefined;
+        kept = undefined;
         const owners = present?.metadata.ownerReferences ?? [];
         if (present && !owners.some((one) => one.kind === hub.kind && one.name === hub.metadata.name)) return undefined;
         const merged = mergePairs(present?.data?.[ROUTER_FILES.config], own);
-        leftOut = merged.leftOut;
         const data = { ...present?.data, [ROUTER_FILES.config]: merged.text };
         const metadata = { ...(present?.metadata ?? { name, namespace }), ownerReferences: [ownerReference(hub)] };
-        if (present && equal(present.data, data) && equal(present.metadata, metadata)) return present;
+        const isSame = present && equal(present.data, data) && equal(present.metadata, metadata);
+        kept = { leftOut: merged.leftOut, isWritten: !isSame };
+        if (isSame) return present;
         return { apiVersion: 'v1', kind: 'ConfigMap', ...present, metadata, data };
       },
       { known: stores.configMaps.get(namespace, name), signal, call: OPTIONS },
     );
-    return leftOut;
+    return kept;
   }
 
   return {
@@ -106,30 +112,36 @@ export function createHubRouter(deps: Pick<ControllerDependencies, 'client' | 'n
         applyOwned(client, of, hub, object as T, { signal, ...OPTIONS });
       const site = await keepCertificate(hub, 'site', signal);
       const local = await keepCertificate(hub, 'local', signal);
-      const leftOut = await keepConfig(hub, own, signal);
-      if (leftOut === undefined) return { is: 'taken', what: `ConfigMap ${ROUTER_HUB_NAMES.config}` };
+      const config = await keepConfig(hub, own, signal);
+      if (!config) return { is: 'taken', what: `ConfigMap ${ROUTER_HUB_NAMES.config}` };
       if (!site || !local) return { is: 'waiting' };
-      const { service, network, workload } = routerHubObjects(hub, placement);
+      const { service, pod, network, workload } = routerHubObjects(hub, placement);
       const made = await apply(CHILDREN.service, service);
       if (!made) return { is: 'taken', what: `Service ${service.metadata.name}` };
       const rest = [
+        ...(placement.isDialed ? ([[CHILDREN.service, pod]] as const) : []),
         [CHILDREN.network, network],
         [CHILDREN.workload, workload],
       ] as const;
       for (const [of, object] of rest)
         if (!(await apply(of, object))) return { is: 'taken', what: `${object.kind} ${object.metadata.name}` };
+      if (!placement.isDialed && !isPodEnded) {
+        await deleteOwned(client, CHILDREN.service, hub, { namespace, name: pod.metadata.name }, signal);
+        isPodEnded = true;
+      }
       const [ingress] = made.status?.loadBalancer?.ingress ?? [];
       const address = ingress?.hostname ?? ingress?.ip;
-      return { is: 'made', leftOut, ...(address !== undefined && { address }) };
+      return { is: 'made', ...config, ...(address !== undefined && { address }) };
     },
 
     /** Ends a router whose place another one takes, which is elsewhere. */
     async remove(hub: RouterHub, signal: AbortSignal): Promise<void> {
-      const { workload, service } = ROUTER_HUB_NAMES;
+      const { workload, service, pod } = ROUTER_HUB_NAMES;
       const children: readonly [Resource, string][] = [
         [CHILDREN.workload, workload],
         [CHILDREN.network, workload],
         [CHILDREN.service, service],
+        [CHILDREN.service, pod],
       ];
       for (const [of, name] of children) await deleteOwned(client, of, hub, { namespace, name }, signal);
     },

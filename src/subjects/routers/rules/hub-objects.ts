@@ -6,10 +6,16 @@ import { ROUTER_HUB_OBJECT, type RouterHubOptions } from '../../../rules/router-
 import { ROUTER_FILES, ROUTER_PLACES, ROUTER_SETS, type RouterPair } from '../../../wire/router.ts';
 import { bridgesOfHub } from './bridges.ts';
 import { HUB_PROBE_PORT, routerConfigText, routerPairs, startPairs } from './config.ts';
-import { routerHubSettings } from './hub.ts';
+import { isMadeRouter, routerHubSettings } from './hub.ts';
 
 /** Names of what the default router is in the cluster; services of users have none of them. */
-export const ROUTER_HUB_NAMES = { workload: 'router', service: 'router', config: 'skerry-router' } as const;
+export const ROUTER_HUB_NAMES = {
+  workload: 'router',
+  service: 'router',
+  /** leads to all ports of the pod: the leader dials services there */
+  pod: 'router-internal',
+  config: 'skerry-router',
+} as const;
 
 const UID = 10_000;
 
@@ -26,6 +32,8 @@ export interface RouterHubPlacement extends RouterHubOptions {
   namespace: string;
   /** of services, both ends included: whoever reaches one of them reaches what its Service in the cluster leads to */
   bridgePorts: PortRange;
+  /** whether the leader dials services at its pod */
+  isDialed: boolean;
 }
 
 interface PortRange {
@@ -45,6 +53,19 @@ const ANY_PORT: PortRange = { first: 10_024, last: 65_535 };
 
 /** Under which name the controller reaches it in the cluster. */
 export const routerHubHost = (namespace: string): string => `${ROUTER_HUB_NAMES.service}.${namespace}.svc`;
+
+/** Under which name the controller reaches all ports of its pod. */
+export const routerPodHost = (namespace: string): string => `${ROUTER_HUB_NAMES.pod}.${namespace}.svc`;
+
+/** Where the controller itself reaches a default router; undefined: a router elsewhere that has no host yet. */
+export function routerHubTarget(
+  deps: { namespace: string; routerHub?: RouterHubOptions | undefined },
+  hub: RouterHub,
+): { host: string; port: number } | undefined {
+  const { messagingPort: port } = routerHubSettings(hub);
+  const host = isMadeRouter(deps, hub) ? routerHubHost(deps.namespace) : hub.spec.host;
+  return host === undefined ? undefined : { host, port };
+}
 
 /** The names and addresses that its certificates have. */
 export function routerHubHosts(hub: RouterHub, namespace: string): string[] {
@@ -74,6 +95,8 @@ export function routerHubPairs(hub: RouterHub, namespace: string, services: Iter
 /** The objects of the default router in the cluster, besides its ConfigMap and certificates, in the order in which they are made. */
 export interface RouterHubObjects {
   service: ClusterObject;
+  /** without an address of its own, so that each port leads to the pod */
+  pod: ClusterObject;
   network: ClusterObject;
   workload: ClusterObject;
 }
@@ -113,6 +136,12 @@ export function routerHubObjects(hub: RouterHub, placement: RouterHubPlacement):
         selector,
         ports: Object.entries(ports).map(([name, port]) => ({ name, port, protocol: 'TCP', targetPort: name })),
       },
+    },
+    pod: {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: metadata(ROUTER_HUB_NAMES.pod),
+      spec: { type: 'ClusterIP', clusterIP: 'None', selector },
     },
     network: {
       apiVersion: 'networking.k8s.io/v1',

@@ -1,6 +1,6 @@
 import type { EdgeNode, RouterHub } from '../../../api/v3/index.ts';
 import { invalid } from '../../../rules/errors.ts';
-import { ROUTER_PORTS } from '../../../rules/router-hub.ts';
+import { ROUTER_PORTS, type RouterHubOptions } from '../../../rules/router-hub.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
 
 const PORTS = ['messagingPort', 'edgeRouterPort', 'interRouterPort'] as const;
@@ -22,6 +22,12 @@ export function routerHubSettings({ spec, status }: Pick<RouterHub, 'spec' | 'st
   >;
   return { ...(host !== undefined && { host }), ...ports };
 }
+
+/** Whether the controller makes a default router itself. */
+export const isMadeRouter = (
+  { routerHub }: { readonly routerHub?: RouterHubOptions | undefined },
+  { spec }: Pick<RouterHub, 'spec'>,
+): boolean => routerHub !== undefined && spec.isExternal !== true;
 
 /** The same of a node of the system, whose router is the default router of an installation outside of a cluster. */
 export function routerHubSettingsOfNode(node: EdgeNode): RouterHubSettings {
