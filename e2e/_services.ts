@@ -22,7 +22,6 @@ import { createApp } from '../src/app.ts';
 import { silentLog } from '../src/lib/log.ts';
 import { serviceRoles } from '../src/manifests/roles.ts';
 import { testConfig } from '../testing/test-config.ts';
-import { enginesApart } from './_engines-apart.ts';
 import { createNetwork, type EdgeNetwork } from './_network.ts';
 import { Relay } from './_relay.ts';
 import { type AgentProcess, type ControllerProcess, createStack, get, type Rest, type Stack, until } from './_stack.ts';
@@ -94,7 +93,6 @@ interface RouterContainer {
 
 export async function startRouterMachines(): Promise<RouterMachines> {
   await using started = new AsyncDisposableStack();
-  started.use(await enginesApart());
   const stack = started.use(await createStack());
   const network = started.use(await createNetwork());
   const registryUrl = inject('registryUrl');

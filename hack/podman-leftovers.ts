@@ -1,17 +1,19 @@
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { RUN_FOLDERS } from './paths.ts';
+import { removePodmanNetworks } from './podman-networks.ts';
 import { processStartTime, recordedRuns } from './process.ts';
 import { waitFor } from './wait.ts';
 
 /** The process that started a private engine: a pid file in its run folder, written before everything else. */
 export const OWNER = 'owner';
 
-/** Where all podmans of a machine that root runs keep the records of their name server. */
-const RECORDS = '/run/containers/networks/aardvark-dns';
+/** Where all podmans of a machine that root runs keep the addresses of their containers, and the records of their name server. */
+export const PODMAN_NETWORKS = '/run/containers/networks';
+const RECORDS = join(PODMAN_NETWORKS, 'aardvark-dns');
 
 /**
- * Removes what podmans of killed runs have left to all other podmans of the machine: containers that run on, and records of
+ * Removes what podmans of killed runs have left to all other podmans of the machine: containers that run on, networks, and records of
  * names. A record of a deleted network makes the name server answer at an address that no longer exists, and containers of a
  * network with the same name then find no other. Records stay while any podman of the machine serves or runs a container.
  */
@@ -24,6 +26,7 @@ export async function removePodmanLeftovers(records: string = RECORDS): Promise<
     const gone = () => orphans.every(({ pid }) => processStartTime(pid) === undefined);
     await waitFor(gone, { what: 'the containers of a killed run to end' });
   }
+  await removePodmanNetworks();
   const left = processes();
   if (left.some((each) => isKeeper(each) || isService(each))) return;
   for (const { pid, command } of left) if (basename(command[0] ?? '') === 'aardvark-dns') kill(pid);

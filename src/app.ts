@@ -15,6 +15,7 @@ import { createIds } from './datastore/ids.ts';
 import { createLookups } from './datastore/lookups.ts';
 import { createProvisioningKeys } from './datastore/provisioning-keys.ts';
 import { createRelayHub } from './datastore/relay-hub.ts';
+import { createRelayRouter } from './datastore/relay-router.ts';
 import { reportRestores } from './datastore/restored-event.ts';
 import { readRevisionKey } from './datastore/revision-key.ts';
 import {
@@ -66,7 +67,7 @@ import type { RouterHubEnds } from './rules/router-hub.ts';
 import { createTlsFiles } from './server-tls/files.ts';
 import { createOwnCertificate } from './server-tls/own-certificate.ts';
 import type { TlsSource } from './server-tls/source.ts';
-import { createConfiguredRelay, type RelayHub } from './sessions/configured-relay.ts';
+import { createConfiguredRelay, type RelayHub, type RelayRouter } from './sessions/configured-relay.ts';
 import { createPlaces, type Places } from './sessions/places.ts';
 import { createRelay } from './sessions/relay.ts';
 import { createSessions } from './sessions/sessions.ts';
@@ -121,6 +122,8 @@ export interface AppOverrides extends Pick<ClusterDependenciesOptions, 'authenti
   sessions?: LeaderWorkOptions['sessions'];
   /** what the running default router has of services */
   hubEnds?: RouterHubEnds | undefined;
+  /** interior routers that the network has room for, instead of as many as routers know */
+  mostInterior?: number | undefined;
   events?: EventRecorder<EventReason>;
   metrics?: Metrics;
   /** Unix ms, for the reconcilers and the liveness of nodes */
@@ -165,7 +168,9 @@ export async function createApp(
     revisionKey,
     ...(config.tunnel && { tunnel: { settings: config.tunnel, namespace } }),
     ...(config.isBusEnabled && { bus: { namespace } }),
-    ...(config.hasRouters && { routers: { namespace, tagPrefix: config.services.tagPrefix } }),
+    ...(config.hasRouters && {
+      routers: { namespace, tagPrefix: config.services.tagPrefix, mostInterior: overrides.mostInterior },
+    }),
   });
   const ids = createIds({
     client,
@@ -217,6 +222,7 @@ export async function createApp(
     isBusEnabled: config.isBusEnabled,
     hasRouters: config.hasRouters,
     serviceTag: config.services.tagPrefix,
+    mostInterior: overrides.mostInterior,
     isRemote: config.controlPlane === 'remote',
   };
   const agents = building.use(
@@ -329,6 +335,7 @@ export async function createApp(
   const sockets = building.use(
     openSockets({
       hub: config.isBusEnabled ? createRelayHub(stores, config) : undefined,
+      defaultRouter: createRelayRouter(stores, config),
       ...{ config, places, agents, rest, credentials, lookups, addressOf: clientAddress, metrics, log },
       present: async (node, signal) => (await presentNodes(deps, [node], signal))(node),
       mostSockets: config.mostSockets,
@@ -392,6 +399,7 @@ interface SocketsOptions
   config: Pick<Config, 'relay' | 'identity'>;
   /** over which sessions pass by themselves; absent while the bus is off */
   hub: RelayHub | undefined;
+  defaultRouter: RelayRouter;
   places: Places;
   isAlone(): boolean;
   agents: Agents;
@@ -406,6 +414,7 @@ function openSockets({
   config,
   places,
   hub,
+  defaultRouter,
   isAlone,
   agents,
   rest,
@@ -425,7 +434,7 @@ function openSockets({
   agents.internalServer.http.on('upgrade', internal.handle);
   const { relay: settings, identity } = config;
   const relay = createConfiguredRelay({
-    ...{ settings, identity, internal, sessions, isAlone, clock: systemClock, log },
+    ...{ settings, identity, internal, sessions, defaultRouter, isAlone, clock: systemClock, log },
     ...(hub && { hub }),
   });
   const upgrades = createUpgrades({

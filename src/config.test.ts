@@ -135,6 +135,15 @@ describe('the relay between replicas', () => {
     });
   });
 
+  it('is the default router where that is configured, and nothing else is', () => {
+    const own = { SKERRY_RELAY_DEFAULT_ROUTER: 'true', ROUTERS_ENABLED: 'true' };
+    expect(readConfig(own).relay).toEqual({ by: 'default-router', ...switches });
+    expect(() => readConfig({ ...own, ROUTERS_ENABLED: 'false' })).toThrow('needs ROUTERS_ENABLED=true');
+    expect(() => readConfig({ ...own, CONTROL_PLANE: 'remote' })).toThrow('needs CONTROL_PLANE=kubernetes');
+    for (const [other, value] of Object.entries({ SKERRY_RELAY_ROUTER: 'router', SKERRY_RELAY_BUS: 'nats://bus:4222' }))
+      expect(() => readConfig({ ...own, [other]: value })).toThrow(`and ${other} exclude each other`);
+  });
+
   it('is refused when it cannot be reached by what is given', () => {
     expect(() => readConfig({ SKERRY_RELAY_ROUTER: 'a/b' })).toThrow('SKERRY_RELAY_ROUTER="a/b": "a/b" is no host');
     expect(() => readConfig({ SKERRY_RELAY_BUS: 'http://bus' })).toThrow('has to be nats://host:port');
@@ -242,6 +251,7 @@ describe('every variable of the environment', () => {
     SKERRY_DIAL_SERVICES: 'true',
     BUS_HUB_SERVICE_TYPE: ['LoadBalancer', HUB],
     BUS_HUB_STORAGE_CLASS: ['fast', HUB],
+    SKERRY_RELAY_DEFAULT_ROUTER: ['true', { ROUTERS_ENABLED: 'true' }],
     SKERRY_RELAY_ROUTER: 'router',
     SKERRY_RELAY_ROUTER_CERTIFICATES: ['/certs', { SKERRY_RELAY_ROUTER: 'router' }],
     SKERRY_RELAY_BUS: 'nats://bus:4222',

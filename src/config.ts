@@ -292,6 +292,9 @@ const environment = z.object({
   SKERRY_DIAL_SERVICES: flag.describe(
     'Whether the controller dials each service at the default router and says in the condition Reachable whether a server answers. Servers see connections that send nothing.',
   ),
+  SKERRY_RELAY_DEFAULT_ROUTER: flag.describe(
+    'Whether replicas pass sessions on over the default router, with a certificate of the platform; needs ROUTERS_ENABLED.',
+  ),
   SKERRY_RELAY_ROUTER: hosts
     .optional()
     .describe('Router (AMQP 1.0) over which replicas pass sessions on: hosts, each with :port unless it is 5671.'),
@@ -472,6 +475,9 @@ function hubOf(e: z.infer<typeof environment>, images: SystemImages): Pick<Confi
   };
 }
 
+/** Many services that come at once lead to one write of the default router's configuration in this time, ms. */
+const HUB_PACE_MS = 2_000;
+
 function routerHubOf(e: z.infer<typeof environment>, images: SystemImages): Pick<Config, 'routerHub'> {
   if (!e.ROUTER_HUB) return {};
   if (!e.ROUTERS_ENABLED) throw new ConfigError('ROUTER_HUB needs ROUTERS_ENABLED=true');
@@ -483,7 +489,7 @@ function routerHubOf(e: z.infer<typeof environment>, images: SystemImages): Pick
     routerHub: {
       ...{ installation: e.CONTROLLER_NAME, appLabel: e.APP_LABEL, componentDomain: e.COMPONENT_LABEL_DOMAIN },
       image: e.ROUTER_HUB_IMAGE ?? images.router?.[1] ?? BUILT_IN_CATALOG_ITEMS.router.image,
-      serviceType: e.ROUTER_HUB_SERVICE_TYPE,
+      ...{ serviceType: e.ROUTER_HUB_SERVICE_TYPE, paceMs: HUB_PACE_MS },
     },
   };
 }
@@ -500,6 +506,17 @@ function relayOf(e: z.infer<typeof environment>): RelaySettings {
     requiresBroker: e.WS_HA_CROSS_REPLICA_REQUIRES_AMQP,
     failsFast: e.WS_HA_FAIL_FAST_ON_ROUTER_UNAVAILABLE,
   };
+  if (e.SKERRY_RELAY_DEFAULT_ROUTER) {
+    if (!e.ROUTERS_ENABLED) throw new ConfigError('SKERRY_RELAY_DEFAULT_ROUTER needs ROUTERS_ENABLED=true');
+    if (e.CONTROL_PLANE !== 'kubernetes')
+      throw new ConfigError('SKERRY_RELAY_DEFAULT_ROUTER needs CONTROL_PLANE=kubernetes, as a RouterHub does');
+    for (const [other, given] of Object.entries({ SKERRY_RELAY_ROUTER: hosts, SKERRY_RELAY_BUS: servers }))
+      if (given?.length)
+        throw new ConfigError(
+          `SKERRY_RELAY_DEFAULT_ROUTER and ${other} exclude each other: sessions pass over one of them`,
+        );
+    return { by: 'default-router', ...switches };
+  }
   if (servers?.length) return { by: 'bus', servers, ...(credentials && { credentials }), ...switches };
   if (hosts?.length) return { by: 'router', hosts, ...(certificates && { certificates }), ...switches };
   return { by: 'internal', ...switches };

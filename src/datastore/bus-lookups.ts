@@ -23,6 +23,7 @@ export function createBusLookups(
     (user: BusUser): BusUserRef => ({
       name: user.spec.name ?? user.metadata.name,
       account: user.spec.account,
+      createdAt: user.metadata.creationTimestamp,
       secret: userSecretName(uuidOf(user)),
       get isOfSystem() {
         return account(user.spec.account)?.spec.system !== undefined;

@@ -29,7 +29,7 @@ export type OnAffected = (nodes: ReadonlySet<string>, isContent: boolean) => voi
  */
 export function subscribeAffectedNodes(
   stores: ReadStores,
-  lookups: Pick<StoreLookups, 'secret' | 'configMap' | 'services'>,
+  lookups: Pick<StoreLookups, 'secret' | 'configMap' | 'services' | 'interiorRouters'>,
   dependents: (dependency: string) => Iterable<string> | undefined,
   onAffected: OnAffected,
 ): Disposable {
@@ -125,6 +125,9 @@ export function subscribeAffectedNodes(
             onAffected(nodes, true);
           }),
         ]
+      : []),
+    ...(lookups.interiorRouters
+      ? [lookups.interiorRouters.subscribe((nodes) => onAffected(new Set(nodes), true))]
       : []),
     ...busSubscriptions(stores, dependents, onAffected),
     stores.configMaps.subscribe((change) => {

@@ -3,6 +3,7 @@ import { SYSTEM_AUTHORITIES } from '../api/names.ts';
 import type { EdgeNode, MicroserviceEntry } from '../api/v3/index.ts';
 import type { ServiceLookups } from './bridges.ts';
 import type { BusLookups } from './bus-lookups.ts';
+import { nodeUuid } from './identity.ts';
 import type { DefaultRouter } from './router-hub.ts';
 import type { Base64ByKey, SystemFileSet } from './system-files.ts';
 
@@ -29,6 +30,8 @@ export interface PlatformFacts {
   readonly isBusEnabled: boolean;
   /** whether nodes with a router mode have a router */
   readonly hasRouters?: boolean | undefined;
+  /** whether the network has too many interior routers for the interior router of a node */
+  hasNoRoomFor?(node: EdgeNode): boolean;
 }
 
 /** What a part wants on one node. */
@@ -120,6 +123,8 @@ export interface PlatformOptions {
   hasRouters?: boolean;
   /** what tags of nodes that select services begin with */
   serviceTag?: string;
+  /** interior routers that the network has room for; absent: as many as routers know */
+  mostInterior?: number | undefined;
   /** whether nodes of the system are the hub; a cluster has its own */
   isRemote: boolean;
 }
@@ -127,10 +132,19 @@ export interface PlatformOptions {
 /** What parts know of the installation. The lookups are asked only where the answer matters. */
 export const platformFacts = (
   { isBusEnabled, hasRouters, isRemote }: PlatformOptions,
-  { hasSystemNode, defaultRouter }: { hasSystemNode(): boolean; defaultRouter?(): DefaultRouter | undefined },
+  {
+    hasSystemNode,
+    defaultRouter,
+    interiorRouters,
+  }: {
+    hasSystemNode(): boolean;
+    defaultRouter?(): DefaultRouter | undefined;
+    interiorRouters?: { leftOut(): ReadonlySet<string> } | undefined;
+  },
 ): PlatformFacts => ({
   isBusEnabled,
   hasRouters,
+  hasNoRoomFor: (node) => interiorRouters?.leftOut().has(nodeUuid(node)) === true,
   get hasDefaultRouter() {
     return isRemote ? hasSystemNode() : hasRouters === true && defaultRouter?.() !== undefined;
   },

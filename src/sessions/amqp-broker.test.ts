@@ -37,7 +37,7 @@ async function startRouter(
       void (why && lines.push(`${level} ${message}: ${String(why)}`));
   const log: Log = { ...silentLog, debug: note('debug'), warn: note('warn') };
   const broker = createAmqpBroker({
-    hosts: [{ host: '127.0.0.1', port: (server.address() as AddressInfo).port }],
+    hosts: () => [{ host: '127.0.0.1', port: (server.address() as AddressInfo).port }],
     login: { username: 'controller', password: 'secret' },
     name: 'replica',
     random: () => 0,

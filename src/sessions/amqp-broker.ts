@@ -1,17 +1,16 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 // A CommonJS module whose exports Node cannot name.
 import rhea, { type Connection, type ConnectionOptions, type Delivery, type Receiver, type Sender } from 'rhea';
 import { type Backoff, backoffDelay } from '../lib/backoff.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
+import { type ClientCertificate, routerClientTls } from '../router-client/client-tls.ts';
 import type { Address, Broker, BrokerMessage, ChannelListener } from './broker.ts';
 
 export interface AmqpBrokerOptions {
-  /** tried one after the other */
-  hosts: readonly { host: string; port: number }[];
-  /** Folder with ca.crt, tls.crt and tls.key, read with each connection: TLS with a client certificate, and SASL EXTERNAL. */
-  certificates?: string | undefined;
+  /** Asked with each connection, and tried one after the other. */
+  hosts(): readonly { host: string; port: number }[];
+  /** Asked with each connection: TLS with a client certificate, and SASL EXTERNAL. */
+  tls?: (() => ClientCertificate) | undefined;
   /** without certificates */
   login?: { username: string; password: string };
   name: string;
@@ -384,17 +383,18 @@ function hangUp(connection: Connection) {
 }
 
 function connectionOptions(options: AmqpBrokerOptions, attempt: number): ConnectionOptions {
-  const { hosts, certificates, login, name } = options;
-  const { host, port } = hosts[attempt % hosts.length] as { host: string; port: number };
+  const { tls, login, name } = options;
+  const hosts = options.hosts();
+  const at = hosts[attempt % hosts.length];
+  if (!at) throw new Error('there is no router');
+  const { host, port } = at;
   const usual = { host, port, container_id: name, idle_time_out: IDLE_MS, reconnect: false };
-  if (!certificates) return { ...usual, ...login };
-  const file = (of: string) => readFileSync(join(certificates, of));
+  if (!tls) return { ...usual, ...login };
   return {
     ...usual,
     transport: 'tls',
     enable_sasl_external: true,
-    ...{ servername: host, rejectUnauthorized: true },
-    ...{ ca: [file('ca.crt')], cert: file('tls.crt'), key: file('tls.key') },
+    ...routerClientTls(host, tls()),
   } as ConnectionOptions;
 }
 

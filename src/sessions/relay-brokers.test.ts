@@ -1,4 +1,4 @@
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,6 +7,7 @@ import { makeCertificate } from '../../hack/certificate.ts';
 import { startNats } from '../../hack/nats.ts';
 import { freePort } from '../../hack/ports.ts';
 import { startRabbitmq } from '../../hack/rabbitmq.ts';
+import { makeRouterTrust, startRouter } from '../../testing/router.ts';
 import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { until } from '../kube/_util.ts';
 import { systemClock } from '../lib/clock.ts';
@@ -87,20 +88,38 @@ describe.skipIf(!isNightly)('AMQP 1.0 over TLS with a client certificate', () =>
   overReal(async (dir) => {
     const made = makeCertificate(join(dir, 'tls'), ['127.0.0.1']);
     const caFile = join(dir, 'tls', 'ca.pem');
-    const certificates = join(dir, 'certificates');
-    mkdirSync(certificates);
-    writeFileSync(join(certificates, 'ca.crt'), made.ca);
-    copyFileSync(made.cert, join(certificates, 'tls.crt'));
-    copyFileSync(made.key, join(certificates, 'tls.key'));
+    const tls = { ca: made.ca, cert: readFileSync(made.cert, 'utf8'), key: readFileSync(made.key, 'utf8') };
     const rabbitmq = await startRabbitmq({ dir, tls: { ...made, caFile, commonName: COMMON_NAME } });
     let count = 0;
     return {
       port: rabbitmq.port,
       makeBroker: (port) =>
-        createAmqpBroker({ ...given, hosts: [{ host: '127.0.0.1', port }], certificates, name: `replica-${count++}` }),
+        createAmqpBroker({
+          ...given,
+          hosts: () => [{ host: '127.0.0.1', port }],
+          tls: () => tls,
+          name: `replica-${count++}`,
+        }),
       [Symbol.asyncDispose]: () => rabbitmq[Symbol.asyncDispose](),
     };
   });
+});
+
+describe('a router of the installation with certificates of the platform', () => {
+  overReal(async () => {
+    const trust = await makeRouterTrust();
+    const router = await startRouter(trust, { place: 'hub' });
+    let count = 0;
+    return {
+      port: router.ports.messaging,
+      makeBroker: (port) =>
+        createAmqpBroker({
+          ...{ ...given, name: `replica-${count++}`, tls: () => trust.agent },
+          hosts: () => [{ host: '127.0.0.1', port }],
+        }),
+      async [Symbol.asyncDispose]() {},
+    };
+  }, !isNightly);
 });
 
 describe('the message bus with the credentials of the account controller', () => {

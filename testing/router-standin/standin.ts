@@ -10,10 +10,13 @@ import rhea, { type Connection, type Sender } from 'rhea';
 import { startProblems } from '../../src/router-schema/check.ts';
 import { type EntityKind, isEntityKind } from '../../src/router-schema/schema.ts';
 import { Refusal, type StandInEntity, StandInManagement } from './management.ts';
+import { Messages } from './messages.ts';
 import { Network } from './network.ts';
 
 const VERSION = '3.4.2';
 const RETRY_MS = 300;
+const MANAGEMENT = '$management';
+const CREDIT = 250;
 const NAMED_PORTS: Readonly<Record<string, number>> = { amqp: 5672, amqps: 5671 };
 
 /**
@@ -31,6 +34,7 @@ export class StandInRouter {
     { socket?: TLSSocket; isUp: boolean; message: string; timer?: NodeJS.Timeout; isEnded: boolean }
   >();
   readonly #clients = new Set<Socket>();
+  readonly #messages = new Messages();
 
   /** Throws the first problem of the configuration. */
   constructor(pairs: unknown) {
@@ -138,9 +142,13 @@ export class StandInRouter {
     });
   }
 
-  /** A client of the management. */
+  /** A client of the management, and of addresses. */
   #serve(socket: Socket): void {
-    const container = rhea.create_container({ id: this.#id });
+    const container = rhea.create_container({
+      id: this.#id,
+      receiver_options: { credit_window: 0, autoaccept: false },
+      sender_options: { autosettle: false },
+    });
     for (const event of [
       'error',
       'connection_error',
@@ -163,18 +171,21 @@ export class StandInRouter {
     let count = 0;
     container.on('sender_open', ({ sender }) => {
       if (!sender) return;
-      const address = sender.source?.dynamic
-        ? `amqp:/_topo/0/${this.#id}/temp.${count++}`
-        : String(sender.source?.address);
+      const isReply = sender.source?.dynamic;
+      const address = isReply ? `amqp:/_topo/0/${this.#id}/temp.${count++}` : String(sender.source?.address);
       sender.set_source({ address });
-      repliesTo.set(address, sender);
+      if (isReply) repliesTo.set(address, sender);
+      else this.#messages.consume(address, sender);
     });
-    container.on(
-      'receiver_open',
-      ({ receiver }) => void receiver?.set_target({ address: String(receiver.target?.address) }),
-    );
+    container.on('receiver_open', ({ receiver }) => {
+      const address = String(receiver?.target?.address);
+      receiver?.set_target({ address });
+      if (receiver && address === MANAGEMENT) receiver.add_credit(CREDIT);
+      else if (receiver) this.#messages.produce(address, receiver);
+    });
     container.on('message', ({ message, receiver }) => {
-      if (!message || receiver?.target?.address !== '$management') return;
+      if (!message || receiver?.target?.address !== MANAGEMENT) return;
+      receiver.add_credit(1);
       const { status, description, body } = this.#management.answer({
         properties: message.application_properties ?? {},
         body: message.body,

@@ -9,6 +9,10 @@ import {
 } from '../../../../testing/in-memory-controller.ts';
 import { echoServer, type RouterTrust, said, startRouter, tcpClient } from '../../../../testing/router.ts';
 import { decodeData } from '../../../datastore/keyed-text.ts';
+import { createRelayRouter } from '../../../datastore/relay-router.ts';
+import { systemClock } from '../../../lib/clock.ts';
+import { silentLog } from '../../../lib/log.ts';
+import { createAmqpBroker } from '../../../sessions/amqp-broker.ts';
 import { createSigner } from '../../../signer/signer.ts';
 import { ROUTER_SETS } from '../../../wire/router.ts';
 
@@ -99,4 +103,32 @@ describe('a default router that is named', () => {
     expect(await fleet.rest('PATCH', '/services/echo', { tags: ['north'] })).toBe(200);
     await expect.poll(() => answerAt(port() ?? 0), { timeout: 20_000 }).toBe('backend: hello');
   }, 60_000);
+
+  test('has an address of a session for each replica, by the certificate that the installation has for itself', async () => {
+    const relay = createRelayRouter(fleet.stores, { namespace: NAMESPACE });
+    const { messaging: port } = await nameRouter().then(async (ports) => {
+      await startRouter(await trustOfInstallation(), { id: 'yours', ports });
+      return ports;
+    });
+    await expect.poll(() => relay.hosts(), { timeout: 10_000 }).toEqual([{ host: '127.0.0.1', port }]);
+    using broker = createAmqpBroker({ ...relay, name: 'replica', clock: systemClock, log: silentLog });
+    const seen: string[] = [];
+    broker.open(
+      { kind: 'exec', id: 's', end: 'user' },
+      { up: () => void seen.push('up'), message() {}, down: () => void seen.push('down') },
+    );
+    await expect.poll(() => seen, { timeout: 10_000 }).toEqual(['up']);
+  }, 60_000);
+});
+
+test('no replica knows a default router for sessions while its certificates are not made', () => {
+  const relay = createRelayRouter(
+    {
+      routerHubs: fleet.stores.routerHubs,
+      secrets: { get: () => undefined } as unknown as typeof fleet.stores.secrets,
+    },
+    { namespace: NAMESPACE },
+  );
+  expect(relay.hosts()).toEqual([]);
+  expect(() => relay.tls()).toThrow('the certificate router-hub-agent is not made yet');
 });

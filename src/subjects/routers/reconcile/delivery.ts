@@ -4,6 +4,7 @@ import type { RouterHub } from '../../../api/v3/index.ts';
 import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { decodeData } from '../../../datastore/keyed-text.ts';
+import { routerHubClient } from '../../../datastore/relay-router.ts';
 import {
   type Controller,
   createController,
@@ -20,8 +21,8 @@ import { RouterDelivery, type RouterState } from '../../../router-client/deliver
 import { ROUTER_HUB_OBJECT, type RouterHubEnds } from '../../../rules/router-hub.ts';
 import { ROUTER_FILES, ROUTER_SETS } from '../../../wire/router.ts';
 import { RESOURCES } from '../../kinds.ts';
-import { isRouterReachedAlike, routerHubSettings } from '../rules/hub.ts';
-import { ROUTER_HUB_NAMES, routerHubHost, routerHubPairs } from '../rules/hub-objects.ts';
+import { isMadeRouter, isRouterReachedAlike } from '../rules/hub.ts';
+import { ROUTER_HUB_NAMES, routerHubPairs, routerHubTarget } from '../rules/hub-objects.ts';
 import { mergePairs } from '../rules/merge.ts';
 import { HubEnds } from './hub-ends.ts';
 import { watchServices } from './services.ts';
@@ -43,10 +44,6 @@ export interface RouterHubState {
   readonly listeners: number;
   subscribe(listener: () => void): Disposable;
 }
-
-/** Whether the controller makes the default router itself. */
-export const isMadeRouter = (deps: Pick<ControllerDependencies, 'routerHub'>, { spec }: RouterHub): boolean =>
-  deps.routerHub !== undefined && spec.isExternal !== true;
 
 /** Sends the running default router its services, for as long as this replica leads. */
 export function createRouterHubDelivery(
@@ -97,16 +94,9 @@ export function createRouterHubDelivery(
   }
 
   async function dial(host: string, port: number, servername: string, signal: AbortSignal) {
-    const { 'ca.crt': ca, 'tls.crt': cert, 'tls.key': key } = textsOf(ROUTER_HUB_CERTIFICATES.agent);
-    if (!ca || !cert || !key) throw new Error(`the certificate ${ROUTER_HUB_CERTIFICATES.agent} is not made yet`);
-    return connect({ host, port, servername, tls: { ca, cert, key }, name: FIELD_MANAGERS.controller, signal });
-  }
-
-  /** Where the controller reaches the router. */
-  function targetOf(hub: RouterHub): { host: string; port: number } | undefined {
-    const { messagingPort: port } = routerHubSettings(hub);
-    if (isMadeRouter(deps, hub)) return { host: routerHubHost(namespace), port };
-    return hub.spec.host === undefined ? undefined : { host: hub.spec.host, port };
+    const tls = routerHubClient(stores, namespace);
+    if (!tls) throw new Error(`the certificate ${ROUTER_HUB_CERTIFICATES.agent} is not made yet`);
+    return connect({ host, port, servername, tls, name: FIELD_MANAGERS.controller, signal });
   }
 
   async function end(): Promise<void> {
@@ -137,7 +127,7 @@ export function createRouterHubDelivery(
 
   async function reconcile(signal: AbortSignal): Promise<Outcome> {
     const hub = present() ?? (await makeHub(signal));
-    const at = hub && platform.hasRouters && !hub.metadata.deletionTimestamp ? targetOf(hub) : undefined;
+    const at = hub && platform.hasRouters && !hub.metadata.deletionTimestamp ? routerHubTarget(deps, hub) : undefined;
     const target = at && `${at.host} ${at.port}`;
     if (running && running.target !== target) await end();
     if (at && target !== undefined && !running)

@@ -6,7 +6,7 @@ import { ROUTER_HUB_OBJECT, type RouterHubOptions } from '../../../rules/router-
 import { ROUTER_FILES, ROUTER_PLACES, ROUTER_SETS, type RouterPair } from '../../../wire/router.ts';
 import { bridgesOfHub } from './bridges.ts';
 import { HUB_PROBE_PORT, routerConfigText, routerPairs, startPairs } from './config.ts';
-import { routerHubSettings } from './hub.ts';
+import { isMadeRouter, routerHubSettings } from './hub.ts';
 
 /** Names of what the default router is in the cluster; services of users have none of them. */
 export const ROUTER_HUB_NAMES = {
@@ -56,6 +56,16 @@ export const routerHubHost = (namespace: string): string => `${ROUTER_HUB_NAMES.
 
 /** Under which name the controller reaches all ports of its pod. */
 export const routerPodHost = (namespace: string): string => `${ROUTER_HUB_NAMES.pod}.${namespace}.svc`;
+
+/** Where the controller itself reaches a default router; undefined: a router elsewhere that has no host yet. */
+export function routerHubTarget(
+  deps: { namespace: string; routerHub?: RouterHubOptions | undefined },
+  hub: RouterHub,
+): { host: string; port: number } | undefined {
+  const { messagingPort: port } = routerHubSettings(hub);
+  const host = isMadeRouter(deps, hub) ? routerHubHost(deps.namespace) : hub.spec.host;
+  return host === undefined ? undefined : { host, port };
+}
 
 /** The names and addresses that its certificates have. */
 export function routerHubHosts(hub: RouterHub, namespace: string): string[] {

@@ -1,6 +1,6 @@
 import type { EdgeNode, RouterHub } from '../../../api/v3/index.ts';
 import { invalid } from '../../../rules/errors.ts';
-import { ROUTER_PORTS } from '../../../rules/router-hub.ts';
+import { ROUTER_PORTS, type RouterHubOptions } from '../../../rules/router-hub.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
 
 const PORTS = ['messagingPort', 'edgeRouterPort', 'interRouterPort'] as const;
@@ -22,6 +22,12 @@ export function routerHubSettings({ spec, status }: Pick<RouterHub, 'spec' | 'st
   >;
   return { ...(host !== undefined && { host }), ...ports };
 }
+
+/** Whether the controller makes a default router itself. */
+export const isMadeRouter = (
+  { routerHub }: { readonly routerHub?: RouterHubOptions | undefined },
+  { spec }: Pick<RouterHub, 'spec'>,
+): boolean => routerHub !== undefined && spec.isExternal !== true;
 
 /** Whether nodes and clients reach a default router as before; its status says more of its listeners. */
 export const isRouterReachedAlike = (a: RouterHub, b: RouterHub): boolean =>

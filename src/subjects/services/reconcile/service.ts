@@ -17,8 +17,13 @@ import { ROUTER_HUB_OBJECT } from '../../../rules/router-hub.ts';
 import { KINDS } from '../../kinds.ts';
 import { recordedNode } from '../../nodes/rules/placement/moves.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
-import { isMadeRouter } from '../../routers/reconcile/delivery.ts';
-import { isRouterReachedAlike } from '../../routers/rules/hub.ts';
+import {
+  isMadeRouter,
+  isRouterReachedAlike,
+  type RouterHubSettings,
+  routerHubSettings,
+  routerHubSettingsOfNode,
+} from '../../routers/rules/hub.ts';
 import { routerPodHost } from '../../routers/rules/hub-objects.ts';
 import { annotationsOf } from '../rules/annotations.ts';
 import { backendOf, namesOfNode } from '../rules/backend.ts';
@@ -36,7 +41,7 @@ const kind = KINDS.services;
 export function createServiceController(deps: ControllerDependencies): Controller {
   const { stores, lookups, clock, namespace, services: settings } = deps;
   const facts = platformFacts(deps.platform, lookups);
-  const ports = settings && new BridgePorts(settings.ports, stores.services, clock);
+  const ports = settings && new BridgePorts(settings.ports, stores.services, clock, hubPorts);
   const provisioning = settings && createServiceSteps(deps, settings);
   const end = createBackendEnd(deps);
   const isOn = settings?.isEnabled === true;
@@ -181,6 +186,13 @@ export function createServiceController(deps: ControllerDependencies): Controlle
     },
   };
 
+  /** The ports that the default router has for itself: no service gets one of them. */
+  function hubPorts(): readonly number[] {
+    if (isRemote) return lookups.systemNodes().flatMap((node) => portsOf(routerHubSettingsOfNode(node)));
+    const hub = stores.routerHubs.get(namespace, ROUTER_HUB_OBJECT);
+    return hub ? portsOf(routerHubSettings(hub)) : [];
+  }
+
   /** Where a client of the default router dials a service; undefined: nobody dials it. */
   function dialTarget(service: Service, ends: Findings): DialTarget | undefined {
     const port = service.status?.bridgePort;
@@ -226,7 +238,9 @@ export function createServiceController(deps: ControllerDependencies): Controlle
       watching(stores.routerHubs, (change) => {
         const { initial, type, object, previous } = change;
         const isSame = type !== 'delete' && previous !== undefined && isRouterReachedAlike(object, previous);
-        return initial || isSame ? [] : allKeys();
+        if (initial || isSame) return [];
+        ports?.hubChanged();
+        return allKeys();
       }),
       ...(provisioning ? [provisioning.watch] : []),
       watching(stores.services, (change) => {
@@ -266,6 +280,12 @@ export function createServiceController(deps: ControllerDependencies): Controlle
       );
   }
 }
+
+const portsOf = ({ messagingPort, edgeRouterPort, interRouterPort }: RouterHubSettings): number[] => [
+  messagingPort,
+  edgeRouterPort,
+  interRouterPort,
+];
 
 /** The finding of a former status, which stays while nothing newer is known. */
 function findingIn({ status }: Service, type: 'Connected' | 'Listening' | 'Reachable'): Finding | undefined {
