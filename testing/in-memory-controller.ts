@@ -164,8 +164,9 @@ export async function startInMemoryController(
 
   /** What the machine reports of the files of the system: it has them at once. */
   function filesOf(of: EdgeNode) {
-    const digest = desired(of)?.digests.systemFiles;
-    return digest === undefined ? {} : { systemFiles: { digest } };
+    const { digests, parts = [] } = desired(of) ?? {};
+    const sets = Object.assign({}, ...parts.map((part) => part.sets ?? {})) as Record<string, string>;
+    return digests?.systemFiles === undefined ? {} : { systemFiles: { digest: digests.systemFiles, sets } };
   }
 
   /** The node reports that its models are ready, so late that the models are counted at once. */

@@ -79,6 +79,8 @@ export const BOUNDS = {
   /** sets of files that the system has on one node; files of one set; base64 of all of them, characters */
   systemFileSets: 600,
   systemFilesOfSet: 600,
+  /** sets whose digests a report has */
+  reportedFileSets: 32,
   systemFileBytes: 4 * 1024 * 1024,
   /** volume mounts of a node whose status records that it was sent them: those beyond count as new */
   sentVolumeMounts: 512,

@@ -1,6 +1,7 @@
 import type { Reason } from '../api/conditions.ts';
 import { SYSTEM_AUTHORITIES } from '../api/names.ts';
 import type { EdgeNode, MicroserviceEntry } from '../api/v3/index.ts';
+import type { SystemFilesReport } from '../wire/system-files.ts';
 import type { ServiceLookups } from './bridges.ts';
 import type { BusLookups } from './bus-lookups.ts';
 import { nodeUuid } from './identity.ts';
@@ -109,10 +110,26 @@ export interface PartState {
   expiresAt?: number;
   /** whether files of the system are sent for it */
   hasFiles: boolean;
+  /** digests of its own sets of files, by name; absent: it has none */
+  sets?: Readonly<Record<string, string>>;
   /** whether others are about to be sent, since the node has another host */
   isOutdated?: boolean;
   /** its microservice */
   entry?: MicroserviceEntry;
+}
+
+/**
+ * Whether a machine has the files of a part as they are sent: an agent that does not report each set is judged by the list of all files,
+ * whose digest is `due`.
+ */
+export function hasFilesOf(
+  { sets = {} }: Pick<PartState, 'sets'>,
+  due: string | undefined,
+  here: SystemFilesReport | undefined,
+): boolean {
+  const reported = here?.sets;
+  if (!reported) return due === here?.digest;
+  return Object.entries(sets).every(([name, digest]) => reported[name] === digest);
 }
 
 /** The parts of an installation, and what its configuration says of them. */

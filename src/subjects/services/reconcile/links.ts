@@ -237,7 +237,7 @@ export class ServiceLinks {
   #reported(uuid: string, now: Observation, before: Observation | undefined): Iterable<string> {
     const [is, was] = [now.report, before?.report];
     const isFirst = before?.reportedAt === undefined && now.reportedAt !== undefined;
-    if (!isFirst && is.router === was?.router && is.systemFiles?.digest === was?.systemFiles?.digest) return [];
+    if (!isFirst && is.router === was?.router && is.systemFiles === was?.systemFiles) return [];
     return this.#deps.stores.nodes.byIndex('uuid', uuid).flatMap((node) => {
       if (!this.#hasRouter(node)) return [];
       const { ends: others, isAll } = this.#routers.observe(node, is.router, was?.router);
