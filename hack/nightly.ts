@@ -151,6 +151,11 @@ const RUNS: readonly Run[] = [
     command: tests('unit', 'src/sequences.test.ts'),
   },
   {
+    name: 'bus-cost',
+    about: 'the cost of an edit among 10 and 1,000 accounts of the message bus',
+    command: tests('unit', 'src/subjects/bus-accounts/reconcile/cost.test.ts'),
+  },
+  {
     name: 'bus-sequences',
     about: 'random steps on the message bus, with a real server of it, against a model, for ten minutes',
     command: tests('unit', 'src/subjects/bus-accounts/sequences.test.ts'),

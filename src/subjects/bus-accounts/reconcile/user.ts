@@ -301,7 +301,9 @@ export function createUserController(
           : [],
       ),
       watching(stores.busUserRules, (change) =>
-        changesMoreThanStatus(change) && !change.initial ? [...new Set(both(usersByRule)(change))] : [],
+        changesMoreThanStatus(change) && !change.initial
+          ? [...new Set(both((rule: BusUserRule) => [v3Name(rule)])(change))].flatMap(usersByRule)
+          : [],
       ),
       watching(stores.applications, (change) =>
         changesMoreThanStatus(change) && !change.initial
@@ -318,9 +320,9 @@ export function createUserController(
   }
 
   /** Users of one account follow each other, so that it refuses the former keys of many with one token. */
-  function usersByRule(rule: BusUserRule): string[] {
+  function usersByRule(rule: string): string[] {
     const account = ({ spec }: BusUser) => spec.account;
-    const users = stores.busUsers.byIndex('rule', v3Name(rule));
+    const users = stores.busUsers.byIndex('rule', rule);
     return users.toSorted((a, b) => compareTexts(account(a), account(b))).map(keyOf);
   }
 
