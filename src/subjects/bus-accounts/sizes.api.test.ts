@@ -10,7 +10,7 @@ import { startTestCluster } from '../../rest/_cluster.ts';
 import { makeNkey, signJwt } from '../../signer/nkeys.ts';
 import { accountClaims } from '../bus-rules/rules/tokens/claims.ts';
 import { KINDS, RESOURCES } from '../kinds.ts';
-import { BUS_KEYS } from './rules/secret.ts';
+import { BUS_KEYS, userSecretName } from './rules/secret.ts';
 import { MOST_KEPT_REVOCATIONS, MOST_REVOCATIONS } from './rules/signing-keys.ts';
 
 /**
@@ -47,7 +47,7 @@ async function all<T extends { metadata: { name: string } }>(key: 'busAccounts' 
 interface Signed {
   metadata: { name: string };
   spec: { name?: string; account?: string; rule?: string };
-  status?: { publicKey?: string; rule?: string; conditions?: { type: string; status: string }[] };
+  status?: { uuid?: string; publicKey?: string; rule?: string; conditions?: { type: string; status: string }[] };
 }
 const isReady = ({ status }: Signed) =>
   status?.conditions?.some((condition) => condition.type === 'Ready' && condition.status === 'True') ?? false;
@@ -121,6 +121,22 @@ test('a rule beyond the bound is 400 over REST and not usable over kubectl, with
       { timeout: 20_000 },
     )
     .toBeDefined();
+});
+
+test('a user that a developer writes into the account of the servers, where no policy is installed, gets no Secret', async () => {
+  await controllerKey();
+  const { resource } = KINDS.busUsers;
+  const metadata = { name: 'mine', namespace };
+  const made = { apiVersion: API_VERSION, kind: resource.kind, metadata, spec: { account: 'SYS', name: 'me' } };
+  await kube.create(resource, made as never);
+  const mine = async () => (await kube.get(resource, { namespace, name: 'mine' })) as unknown as Signed;
+  await expect
+    .poll(async () => (await mine()).status?.conditions, { timeout: 20_000 })
+    .toContainEqual(expect.objectContaining({ type: 'Ready', status: 'False', reason: 'BusUserOfSystem' }));
+  const { status } = await mine();
+  expect(status?.publicKey).toBeUndefined();
+  const secret = { namespace, name: userSecretName(status?.uuid ?? '') };
+  await expect(kube.get(RESOURCES.secrets, secret)).rejects.toThrow('not found');
 });
 
 test(
