@@ -130,10 +130,10 @@ export async function echoServer(name: string, port?: number): Promise<number> {
   return at;
 }
 
-/** A connection to a port of this machine; rejects when it is refused. */
-export function tcpClient(port: number): Promise<Socket> {
+/** A connection to a port, of this machine unless a host is given; rejects when it is refused. */
+export function tcpClient(port: number, host = '127.0.0.1'): Promise<Socket> {
   return new Promise((resolve, reject) => {
-    const socket = connect(port, '127.0.0.1', () => resolve(socket));
+    const socket = connect(port, host, () => resolve(socket));
     socket.once('error', reject);
   });
 }
