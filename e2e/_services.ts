@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { realpathSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -26,8 +27,11 @@ import { Relay } from './_relay.ts';
 import { type AgentProcess, type ControllerProcess, createStack, get, type Rest, type Stack, until } from './_stack.ts';
 
 const run = promisify(execFile);
-/** Ports of services of one test, beside others on this machine. */
-const BRIDGE_PORTS = 200;
+/**
+ * Ports of services of one test, beside others on this machine: `freePort` gives none of them, and no outgoing connection has one (Linux gives
+ * those 32768 and above), which would keep the listener of a service closed.
+ */
+const BRIDGE_PORTS = { first: 30_000, last: 32_700, ofOneTest: 200 } as const;
 const CONTROL_PORT = 8080;
 export const ECHO_PORT = 9000;
 
@@ -113,9 +117,9 @@ export async function startRouterMachines(): Promise<RouterMachines> {
     await loadImage(engines[1].url, saveImage(image, images[tag]));
   }
   for (const role of serviceRoles(stack.namespace)) await stack.kube.apply(role as never);
-  const first = 20_000 + Math.floor(Math.random() * 40_000);
+  const first = randomInt(BRIDGE_PORTS.first, BRIDGE_PORTS.last - BRIDGE_PORTS.ofOneTest);
   const config = testConfig(stack.controllerKubeconfig, stack.namespace, {
-    ...{ ROUTERS_ENABLED: 'true', BRIDGE_PORTS_RANGE: `${first}-${first + BRIDGE_PORTS}` },
+    ...{ ROUTERS_ENABLED: 'true', BRIDGE_PORTS_RANGE: `${first}-${first + BRIDGE_PORTS.ofOneTest}` },
     ...{ ROUTER_IMAGE_1: images.router ?? '', ROUTER_IMAGE_2: images.router ?? '' },
   });
   const app = started.use(await createApp(config, { log: silentLog as unknown as Logger }));

@@ -92,6 +92,22 @@ const CASES: Record<string, { fires: Series; silent: Series }> = {
     fires: { skerry_bus_former_keys: '1x120' },
     silent: { skerry_bus_former_keys: '0x120' },
   },
+  SkerryRouterHubBehind: {
+    fires: { 'skerry_router_hubs{state="behind"}': '1x120' },
+    silent: { 'skerry_router_hubs{state="current"}': '1x120' },
+  },
+  SkerryRoutersBehind: {
+    fires: { 'skerry_routers{state="behind"}': '10x120', 'skerry_routers{state="current"}': '90x120' },
+    silent: { 'skerry_routers{state="behind"}': '2x120', 'skerry_routers{state="current"}': '98x120' },
+  },
+  SkerryServicesNotReady: {
+    fires: { 'skerry_services{ready="False",reason="RouterNone"}': '2x120' },
+    silent: { 'skerry_services{ready="True",reason="Usable"}': '9x120' },
+  },
+  SkerryServiceListenersDown: {
+    fires: { 'skerry_service_listeners{state="down"}': '20x120', 'skerry_service_listeners{state="up"}': '80x120' },
+    silent: { 'skerry_service_listeners{state="down"}': '5x120', 'skerry_service_listeners{state="up"}': '95x120' },
+  },
   SkerryApplicationsNotReady: {
     fires: { 'skerry_applications{ready="False",reason="CrashLooping"}': '2x120' },
     silent: { 'skerry_applications{ready="True",reason="AllRunning"}': '2x120' },
@@ -245,6 +261,10 @@ test('promtool reads what a leader serves to a scraper, and finds fault with nam
     busServers: new Map([['behind', 1]]),
     busAccounts: new Map([['False', 1]]),
     busFormerKeys: 1,
+    routers: new Map([['behind', 7]]),
+    routerHubs: new Map([['behind', 1]]),
+    services: new Map([['False RouterNone', 8]]),
+    serviceListeners: new Map([['down', 9]]),
     contactAges: [1, 2],
     applications: [{ ready: 'True', reason: 'AllRunning', count: 1 }],
     microservices: new Map([['RUNNING', 5]]),

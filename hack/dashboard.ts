@@ -123,6 +123,39 @@ export const ROWS: readonly Row[] = [
     ],
   },
   {
+    title: 'Routers and services',
+    panels: [
+      {
+        title: 'Services by Ready',
+        kind: 'stat',
+        unit: 'short',
+        queries: { '{{ready}}': 'sum by (ready) (skerry_services)' },
+      },
+      {
+        title: 'Why services are not ready',
+        kind: 'timeseries',
+        unit: 'short',
+        queries: { '{{reason}}': 'sum by (reason) (skerry_services{ready!="True"})' },
+      },
+      {
+        title: 'Listeners of services',
+        kind: 'timeseries',
+        unit: 'short',
+        queries: { '{{state}}': 'sum by (state) (skerry_service_listeners)' },
+        about: 'At the default router and at the nodes that select the services. Those of silent nodes are down.',
+      },
+      {
+        title: 'Routers',
+        kind: 'timeseries',
+        unit: 'short',
+        queries: {
+          'nodes: {{state}}': 'sum by (state) (skerry_routers)',
+          'default router: {{state}}': 'sum by (state) (skerry_router_hubs)',
+        },
+      },
+    ],
+  },
+  {
     title: 'Controller',
     panels: [
       {

@@ -29,6 +29,7 @@ import {
   type Stores,
 } from './datastore/stores.ts';
 import { createSystemNumbers } from './datastore/system-names.ts';
+import { createTally } from './datastore/tally.ts';
 import { type StoredUsage, trackUsage } from './datastore/usage.ts';
 import { admitConnections } from './http/admit-connections.ts';
 import { addressOf } from './http/client-address.ts';
@@ -77,6 +78,12 @@ import { KINDS, type Kinds } from './subjects/kinds.ts';
 import { fleetFigures } from './subjects/nodes/rules/fleet.ts';
 import { certificateFigures } from './subjects/pki/rules/metrics.ts';
 import { PARTS } from './subjects/platform/rules/parts.ts';
+import {
+  defaultRouter,
+  serviceListeners as listenersOfService,
+  routerOfNode,
+  serviceByReady,
+} from './subjects/services/rules/metrics.ts';
 import { createMetrics } from './telemetry/metrics.ts';
 import { createOpsServer } from './telemetry/ops-server.ts';
 import { type ProcessEvents, watchUnhandled } from './telemetry/unhandled.ts';
@@ -284,6 +291,10 @@ export async function createApp(
     lookups,
     ids,
     provisioning: provisioned,
+    sentConfig: (node, microservice) =>
+      agents.routes
+        .desired(node)
+        ?.microservices.flatMap((view) => (view.uuid === microservice && 'config' in view ? [view.config] : []))[0],
     budgets: createWriteBudgets({ usage, budgets, metrics }),
     templates,
     observations: { of: agents.currentValues.of, listeningSince: () => leadership.since },
@@ -466,6 +477,12 @@ interface FleetSources {
 
 /** Figures of the fleet, which only the leader knows. */
 function measureFleet(metrics: Metrics, { leadership, stores, kinds, agents, usage, budgets, now }: FleetSources) {
+  const [routers, routerHubs] = [
+    createTally(stores.nodes, routerOfNode),
+    createTally(stores.routerHubs, defaultRouter),
+  ];
+  const services = createTally(stores.services, serviceByReady);
+  const serviceListeners = createTally(stores.services, listenersOfService);
   metrics.fleetFrom(() =>
     leadership.isLeading
       ? {
@@ -480,6 +497,7 @@ function measureFleet(metrics: Metrics, { leadership, stores, kinds, agents, usa
             [...stores.certificateAuthorities.list(), ...stores.certificates.list()],
             now(),
           ),
+          ...{ routers, routerHubs, serviceListeners, services },
           ...busFigures(stores.busHubs.list(), stores.busAccounts.list()),
           objects: countObjects(stores, kinds),
           storedBytes: usage.bytesByKind(),

@@ -248,6 +248,7 @@ describe('every variable of the environment', () => {
     BUS_HUB_IMAGE: ['mirror.example/nats:1', HUB],
     BRIDGE_PORTS_RANGE: '20000-30000',
     SERVICE_ANNOTATION_TAG: 'plant/service',
+    SKERRY_DIAL_SERVICES: 'true',
     BUS_HUB_SERVICE_TYPE: ['LoadBalancer', HUB],
     BUS_HUB_STORAGE_CLASS: ['fast', HUB],
     SKERRY_RELAY_DEFAULT_ROUTER: ['true', { ROUTERS_ENABLED: 'true' }],

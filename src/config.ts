@@ -292,6 +292,9 @@ const environment = z.object({
   SKERRY_RELAY_DEFAULT_ROUTER: flagOf('false').describe(
     'Whether replicas pass sessions on over the default router, with a certificate of the platform; needs ROUTERS_ENABLED.',
   ),
+  SKERRY_DIAL_SERVICES: flag.describe(
+    'Whether the controller dials each service at the default router and says in the condition Reachable whether a server answers. Servers see connections that send nothing.',
+  ),
   SKERRY_RELAY_ROUTER: hosts
     .optional()
     .describe('Router (AMQP 1.0) over which replicas pass sessions on: hosts, each with :port unless it is 5671.'),
@@ -421,6 +424,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       controlPlane: e.CONTROL_PLANE,
       ports: e.BRIDGE_PORTS_RANGE,
       tagPrefix: e.SERVICE_ANNOTATION_TAG,
+      isDialed: e.SKERRY_DIAL_SERVICES,
       ...{ installation: e.CONTROLLER_NAME, appLabel: e.APP_LABEL, componentDomain: e.COMPONENT_LABEL_DOMAIN },
     },
     ...hubOf(e, systemImagesOf(images.data)),

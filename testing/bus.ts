@@ -1,5 +1,6 @@
 import { randomBytes, sign } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
+import { createConnection } from 'node:net';
 import { join } from 'node:path';
 import { connect, credsAuthenticator, type NatsConnection } from 'nats';
 import { freePort } from '../hack/ports.ts';
@@ -160,10 +161,30 @@ export async function startBusServer(
   };
 }
 
-/** A client of the bus until the test ends. It never connects again. */
-export async function busClient(url: string, { creds }: TestUser): Promise<NatsConnection> {
+/** What a server does when a client continues without TLS after the greeting: it answers in the protocol, or ends the connection. */
+export async function withoutTls(port: number): Promise<'is answered' | 'is ended'> {
+  const socket = createConnection(port, '127.0.0.1');
+  atEnd(() => void socket.destroy());
+  let text = '';
+  for await (const chunk of socket) {
+    const isGreeted = text.includes('\r\n');
+    text += chunk;
+    if (isGreeted) return 'is answered';
+    if (text.includes('\r\n')) socket.write('CONNECT {"verbose":true}\r\nPING\r\n');
+  }
+  return 'is ended';
+}
+
+/** A client of the bus until the test ends. It never connects again. `ca`: text by which it knows a server with TLS. */
+export async function busClient(url: string, { creds }: TestUser, ca?: string): Promise<NatsConnection> {
   const authenticator = credsAuthenticator(new TextEncoder().encode(creds));
-  const client = await connect({ servers: url, authenticator, reconnect: false, timeout: 5_000 });
+  const client = await connect({
+    servers: url,
+    authenticator,
+    reconnect: false,
+    timeout: 5_000,
+    ...(ca && { tls: { ca } }),
+  });
   atEnd(() => client.close());
   return client;
 }

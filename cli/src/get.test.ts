@@ -131,3 +131,45 @@ test('describe refuses -o json and says what prints data', async () => {
     err: 'error: describe is for people; "kubectl skerry get app shop -o json" prints data\n',
   });
 });
+
+const condition = (type: string, status: string, message = '') => ({ type, status, reason: 'X', message });
+const service = (name: string, status: object) => ({
+  metadata: { name, generation: 1, creationTimestamp: '2026-01-01T00:00:00Z' },
+  spec: { type: 'external', resource: '192.0.2.2', targetPort: 502, tags: ['plant-a', 'all'] },
+  status: { observedGeneration: 1, bridgePort: 10_025, provisioningStatus: 'ready', ...status },
+});
+const READY = condition('Ready', 'True', 'the service can be used');
+const SERVICES: readonly (readonly [string, object, RegExp])[] = [
+  [
+    'of a service that works',
+    { conditions: [READY, condition('Listening', 'True', '2 of 2 routers listen')], listeners: { up: 2, of: 2 } },
+    /^plc +external +192\.0\.2\.2:502 +10025 +True +ready +2\/2 +8s *$/m,
+  ],
+  [
+    'of a router that does not listen',
+    { conditions: [READY, condition('Listening', 'True', '1 of 2 listen; gw does not')], listeners: { up: 1, of: 2 } },
+    / True +ready +1\/2 +8s +1 of 2 listen; gw does not$/m,
+  ],
+  [
+    'of a server that is away',
+    { conditions: [READY, condition('Reachable', 'False', 'closed at once')] },
+    / True +ready +8s +closed at once$/m,
+  ],
+  [
+    'of a service that failed',
+    { provisioningStatus: 'failed', conditions: [condition('Ready', 'False', LONG)] },
+    / False +failed +8s +cannot be started: x{78}\.\.\.$/m,
+  ],
+  ['of a change that nobody has looked at', { observedGeneration: 0, conditions: [READY] }, / True +pending +8s/m],
+];
+
+test.each(SERVICES)('get services shows the port, the state and the listeners %s', async (_, status, expected) => {
+  const list = async () => ({ items: [service('plc', status)], metadata: {} });
+  const now = () => Date.parse('2026-01-01T00:00:08Z');
+  const run = createPlugin({ list } as unknown as KubeClient, 'skerry', { now });
+  const { out } = await run('get', 'services');
+  expect(out).toMatch(/^NAME +TYPE +RESOURCE +PORT +READY +STATE +LISTENERS +AGE/);
+  expect(out).toMatch(expected);
+  expect((await run('get', 'services', 'plc', '-o', 'wide')).out).toMatch(/ plant-a,all/);
+  expect((await run('get', 'service', 'plx')).err).toContain('did you mean plc?');
+});

@@ -34,6 +34,7 @@ export const CONDITIONS = {
   RuleMissing: 'A rule of the message bus that the object names does not exist: a built-in rule limits instead.',
   Connected: 'The router that reaches the backend of a service has its connector.',
   Listening: 'A router listens for the service; the message has how many of how many do.',
+  Reachable: 'A client of the default router reaches a server of the service; present with SKERRY_DIAL_SERVICES alone.',
   SettingsRefused:
     'Settings of the spec are not in force: the machine keeps its own, or they name nodes that cannot be what they are named as.',
 } as const;
@@ -212,6 +213,8 @@ export const STATUS_REASONS = {
   BusMqttNotPossible:
     'The rule of the account lets no user of MQTT in: it gives no store, or forbids tokens that are passwords.',
   BusRuleNotFound: 'There is no rule of the message bus of the name that the object has.',
+  BusUserOfSystem:
+    'The user has a place of the system on the message bus, such as in the account of its servers, and the controller did not make it.',
   BusUserExpired: 'The token of a user of the message bus has ended.',
   // Service
   RoutersDisabled: 'Routers and services are off: ROUTERS_ENABLED of the controller is not true.',
@@ -228,6 +231,12 @@ export const STATUS_REASONS = {
   RoutersListen: 'Routers listen for the service.',
   NoListener: 'No router listens for the service.',
   ListenerPortTaken: 'No router listens for the service, since its port is taken where one should.',
+  BackendAnswers: 'The controller dialed the service at the default router, and a server accepted.',
+  DialRefused: 'The controller dialed the service at the default router, which does not listen for it.',
+  DialTimeout: 'The controller dialed the service at the default router, and nothing answered.',
+  DialClosed:
+    'The controller dialed the service at the default router, which accepted and closed at once: no server answers.',
+  DialFailed: 'The controller could not dial the default router; the message has the reason.',
   PasswordNotFound: 'No Secret of that name has the password, or it may not be sent to this registry.',
   IdNotAssigned: 'The registry has no id yet.',
   // all

@@ -1,7 +1,8 @@
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { freePort } from '../../hack/ports.ts';
-import { busClient, makeBus, startBusServer, type TestBus } from '../../testing/bus.ts';
+import { busClient, makeBus, startBusServer, type TestBus, withoutTls } from '../../testing/bus.ts';
 import { tlsFiles } from '../../testing/bus-tls.ts';
 import { type BusConnection, connectBus } from './connection.ts';
 
@@ -120,6 +121,44 @@ describe('a connection', () => {
     const server = await startBusServer(bus);
     const options = { servers: [server.url], creds: makeBus().admin.creds, name: 'test', signal };
     await expect(connectBus(options)).rejects.toThrow('Authorization');
+  });
+
+  describe('a server with TLS for clients', () => {
+    test.each([
+      ['an address', '127.0.0.1'],
+      ['a name', 'localhost'],
+    ])('is reached by %s that its certificate has', async (_, host) => {
+      const bus = makeBus();
+      const files = await tlsFiles();
+      const { serverPort } = await startBusServer(bus, { clientTls: files });
+      const connection = await connectBus({
+        servers: [`tls://${host}:${serverPort}`],
+        tls: { ca: readFileSync(files.ca, 'utf8') },
+        ...{ creds: bus.admin.creds, name: 'test', signal },
+      });
+      onTestFinished(() => connection.close());
+      const pumps = bus.account('pumps');
+      await connection.push(pumps.token(), signal);
+    });
+
+    test.each([
+      ['with a certificate of another authority', '127.0.0.1', false],
+      ['under an address that its certificate does not have', '127.0.0.2', true],
+    ])('%s is not reached', async (_, host, isKnown) => {
+      const bus = makeBus();
+      const files = await tlsFiles();
+      const { serverPort } = await startBusServer(bus, { clientTls: files, address: '0.0.0.0' });
+      const ca = readFileSync((isKnown ? files : await tlsFiles()).ca, 'utf8');
+      const servers = [`tls://${host}:${serverPort}`];
+      const made = connectBus({ servers, tls: { ca }, creds: bus.admin.creds, name: 'test', signal });
+      await expect(made).rejects.toThrow(isKnown ? /does not match certificate/ : /certificate/);
+    });
+
+    test('ends the connection of a client that continues without TLS', async () => {
+      const { serverPort } = await startBusServer(makeBus(), { clientTls: await tlsFiles() });
+      expect(await withoutTls(serverPort)).toBe('is ended');
+      expect(await withoutTls((await startBusServer(makeBus())).serverPort)).toBe('is answered');
+    });
   });
 
   test('ends with its signal while it is being made', async () => {

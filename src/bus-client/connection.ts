@@ -1,5 +1,6 @@
 import { connect, createInbox, credsAuthenticator, type Msg, type NatsConnection } from 'nats';
 import { untilAborted } from '../lib/until-aborted.ts';
+import { type BusTls, clientTls } from './tls.ts';
 
 /** What the clients of a server's system account may ask it: by these the tokens of accounts reach a running server. */
 export interface BusConnection {
@@ -32,8 +33,8 @@ export interface BusClientOptions {
   servers: readonly string[];
   /** text of the credentials of a user of the system account */
   creds: string;
-  /** texts; absent: the server has no TLS for clients */
-  tls?: { ca: string; cert?: string; key?: string };
+  /** absent: the server has no TLS for clients */
+  tls?: BusTls;
   /** as which the server knows the connection */
   name: string;
   signal: AbortSignal;
@@ -65,7 +66,7 @@ export async function connectBus({ servers, creds, tls, name, signal }: BusClien
     reconnect: false,
     ignoreClusterUpdates: true,
     pingInterval: PING_MS,
-    ...(tls && { tls }),
+    ...(tls && { tls: clientTls(servers, tls) }),
   });
   const connection = await untilAborted(made, signal, () => void made.then((late) => late.close()).catch(() => {}));
   return new SystemConnection(connection);

@@ -6,7 +6,9 @@ import type { BusAccountRef, BusLookups, BusUserRef } from '../rules/bus-lookups
 import { uuidOf } from '../rules/identity.ts';
 import { accountNameOf } from '../subjects/bus-accounts/rules/account.ts';
 import { accountSecretName, userSecretName } from '../subjects/bus-accounts/rules/secret.ts';
-import { hubSettings } from '../subjects/bus-servers/rules/hub.ts';
+import { hasClientTls, hubSettings } from '../subjects/bus-servers/rules/hub.ts';
+import { KINDS } from '../subjects/kinds.ts';
+import { holderIn } from './holder.ts';
 import type { ReadStores } from './stores.ts';
 
 /** What rules read of the message bus, from the stores. */
@@ -14,7 +16,7 @@ export function createBusLookups(
   stores: Pick<ReadStores, 'busHubs' | 'busAccounts' | 'busUsers'>,
   namespace: string,
 ): BusLookups {
-  const account = (name: string) => stores.busAccounts.byIndex('name', name)[0];
+  const account = (name: string) => holderIn(KINDS.busAccounts, stores.busAccounts.byIndex('name', name), 'name', name);
   const userRef = ({ metadata, ...user }: BusUser): BusUserRef => ({
     name: user.spec.name ?? metadata.name,
     account: user.spec.account,
@@ -29,12 +31,19 @@ export function createBusLookups(
   return {
     hub: settings,
     hubFor(node) {
-      const clients = stores.busHubs.get(namespace, HUB_OBJECT)?.status?.clients;
-      if (clients) return busAddressFor(clients, node);
+      const stored = stores.busHubs.get(namespace, HUB_OBJECT);
+      if (!stored) return undefined;
+      const hasTls = hasClientTls(stored);
+      if (stored.status?.clients) return { ...busAddressFor(stored.status.clients, node), hasTls };
       const hub = settings();
-      return hub && { host: hub.host, port: hub.serverPort };
+      return hub && { host: hub.host, port: hub.serverPort, hasTls };
     },
-    userOf: (microserviceUuid) => stores.busUsers.byIndex('microservice', microserviceUuid).map(userRef)[0],
+    // Where no policy is installed, whoever may write a BusUser may write the uuid of any microservice.
+    userOf: (microserviceUuid, of) =>
+      stores.busUsers
+        .byIndex('microservice', microserviceUuid)
+        .filter(({ spec }) => spec.account === of)
+        .map(userRef)[0],
     usersOfNode: (node) => stores.busUsers.byIndex('node', node).map(userRef),
     account(name) {
       const found = account(name);

@@ -1,3 +1,4 @@
+import { BUS_CA } from '../rules/bus-access.ts';
 import { CONTROLLER_ACCOUNT_OF_BUS } from '../rules/bus-accounts.ts';
 import { HUB_OBJECT, type HubServersOptions } from '../rules/bus-hub.ts';
 import { uuidOf } from '../rules/identity.ts';
@@ -22,6 +23,7 @@ export function createRelayHub(
       const hub = stores.busHubs.get(namespace, HUB_OBJECT);
       return hub && creds() !== undefined ? hubMembers(hub, namespace, made).map(({ url }) => url) : [];
     },
+    ca: () => decodeData(stores.secrets.get(namespace, BUS_CA.secret)?.data)[BUS_CA.key],
     credentials: () => new TextEncoder().encode(creds() ?? ''),
   };
 }

@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ConfigMap, Secret } from '../api/resources.ts';
-import type { BusHub } from '../api/v3/bus-hub.ts';
 import type { Application } from '../api/v3/index.ts';
 import type { StoreLookups } from '../datastore/lookups.ts';
 import { rivalsByRecord, rivalsOf } from '../datastore/rivals.ts';
@@ -9,11 +8,11 @@ import { type Kind, refsTo } from '../kinds/definition.ts';
 import { isOnlyRelinked, relinkedNodes } from '../kinds/link-change.ts';
 import type { KindObject } from '../kinds/object.ts';
 import type { Change, KubeObject, Store } from '../kube/mod.ts';
+import { isReachedAlike } from '../rules/bus-hub.ts';
 import { applicationUuid, nodeUuid } from '../rules/identity.ts';
 import type { Lookups } from '../rules/inputs.ts';
 import { v3Name } from '../rules/names.ts';
 import { accountNameOf } from '../subjects/bus-accounts/rules/account.ts';
-import { hubSettings } from '../subjects/bus-servers/rules/hub.ts';
 import { textNameOf } from '../subjects/content/rules/core-objects/form.ts';
 import { KINDS, REFERENCED_KINDS } from '../subjects/kinds.ts';
 import { replaced } from '../subjects/nodes/rules/placement/moves.ts';
@@ -156,7 +155,7 @@ function busSubscriptions(
   };
   return [
     stores.busHubs.subscribe((change) => {
-      if (!change.initial && matters(change, sameForNodes)) affect([dependency.busHub]);
+      if (!change.initial && matters(change, isReachedAlike)) affect([dependency.busHub]);
     }),
     stores.busUsers.subscribe((change) => {
       if (change.initial || !matters(change, sameSpec)) return;
@@ -195,9 +194,6 @@ function matters<T extends KubeObject>(change: Change<T>, same: (a: T, b: T) => 
 
 /** The API server raises the generation with every change of a spec, and with no other change. */
 const sameSpec = (a: KubeObject, b: KubeObject) => a.metadata.generation === b.metadata.generation;
-/** Whether nodes reach the hub as before; what else its status says of servers concerns no node. */
-const sameForNodes = (a: BusHub, b: BusHub) =>
-  isDeepStrictEqual([hubSettings(a), a.status?.clients], [hubSettings(b), b.status?.clients]);
 /** The identity is not part of the spec. */
 const sameApplication = (a: Application, b: Application) => sameSpec(a, b) && applicationUuid(a) === applicationUuid(b);
 const sameReferenced =

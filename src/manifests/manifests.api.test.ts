@@ -490,9 +490,16 @@ describe('an update of the hub of the message bus', () => {
     );
   });
 
+  test('with TLS for clients prints a warning that containers are replaced at once', async () => {
+    expect(await changed({ clientTls: true })).toMatch(
+      /^Warning: .*: only a warning, the request is carried out: all containers that reach the hub directly are replaced at once, .*\nbushub.skerry.dev\/bus-hub patched/,
+    );
+  });
+
   test.each([
     ['another port of bus servers', { leafPort: 7433 }],
     ['the same address', { host: 'bus.example' }],
+    ['no TLS for clients', { clientTls: false }],
   ])('with %s prints no warning', async (_, spec) => {
     expect(await changed(spec)).toMatch(/^bushub.skerry.dev\/bus-hub patched/);
   });

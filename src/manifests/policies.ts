@@ -76,6 +76,8 @@ const REACHED = `has(m.node) && m.state != 'QUEUED'`;
 /** CEL: the address under which containers reach a hub. */
 const HUB_ADDRESS = (of: string) =>
   `(has(${of}.spec.host) ? ${of}.spec.host : '') + ':' + (has(${of}.spec.serverPort) ? string(${of}.spec.serverPort) : '')`;
+/** CEL: whether clients of a hub have to connect by TLS. */
+const HUB_TLS = (of: string) => `(has(${of}.spec.clientTls) && ${of}.spec.clientTls)`;
 /** The most names that a message lists. */
 const SHOWN = 500;
 /** The API server begins every warning with "Validation failed for ValidatingAdmissionPolicy", as it begins a refusal. */
@@ -354,6 +356,10 @@ function policies(namespace: string): Policy[] {
         {
           expression: `${controller} || ${COLLECTOR} || (${HUB_ADDRESS('oldObject')}) == (${HUB_ADDRESS('object')})`,
           message: `${NOT_REFUSED}: containers that reach the hub directly get the other address, and are replaced: those of no node in the first half minute, of all nodes within five minutes once its servers have every token`,
+        },
+        {
+          expression: `${controller} || ${COLLECTOR} || ${HUB_TLS('oldObject')} == ${HUB_TLS('object')}`,
+          message: `${NOT_REFUSED}: all containers that reach the hub directly are replaced at once, and every other client has to connect as the hub asks from now on`,
         },
       ],
     },

@@ -119,9 +119,9 @@ export function routerHubRoles(namespace: string): Manifest[] {
   const name = `${CONTROLLER_ACCOUNT}-router-hub`;
   const api = { apiVersion: 'rbac.authorization.k8s.io/v1' };
   const groups = [
-    { apiGroups: [''], resources: ['services'] },
-    { apiGroups: ['apps'], resources: ['deployments'] },
-    { apiGroups: ['networking.k8s.io'], resources: ['networkpolicies'] },
+    { apiGroups: [''], resources: ['services'], names: [ROUTER_HUB_NAMES.service, ROUTER_HUB_NAMES.pod] },
+    { apiGroups: ['apps'], resources: ['deployments'], names: [ROUTER_HUB_NAMES.workload] },
+    { apiGroups: ['networking.k8s.io'], resources: ['networkpolicies'], names: [ROUTER_HUB_NAMES.workload] },
   ];
   return [
     {
@@ -130,10 +130,10 @@ export function routerHubRoles(namespace: string): Manifest[] {
       metadata: { name, namespace },
       rules: [
         // The name of an object that is to be created is not known to the authorizer.
-        ...groups.map((group) => ({ ...group, verbs: ['create'] })),
-        ...groups.map((group) => ({
+        ...groups.map(({ names: _, ...group }) => ({ ...group, verbs: ['create'] })),
+        ...groups.map(({ names, ...group }) => ({
           ...group,
-          resourceNames: [ROUTER_HUB_NAMES.workload],
+          resourceNames: names,
           verbs: ['get', 'patch', 'delete'],
         })),
       ],

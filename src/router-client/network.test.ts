@@ -13,6 +13,7 @@ import {
   tcpClient,
 } from '../../testing/router.ts';
 import type { RouterConfigInput } from '../subjects/routers/rules/config.ts';
+import { dialPort } from './dial.ts';
 
 /** What the network of routers does with the configurations of the product; the same with the stand-in and with the real program. */
 
@@ -71,6 +72,21 @@ describe('a service behind an edge router', () => {
     const attributes = { host: '127.0.0.1', port: String(backend), address: 'web' };
     await management.create({ kind: 'tcpConnector', name: 'web-connector', attributes }, signal);
     await expect.poll(answered(ports.hub, 'c'), waits).toBe('web: c');
+  });
+
+  test('is found open by a dial at the hub, closed while its server is away, and refused without a connector', async () => {
+    const { ports, far } = await startNetwork();
+    const dialed = () => dialPort({ host: '127.0.0.1', port: ports.hub, connectMs: 5_000, staysMs: 1_000, signal });
+    await expect.poll(dialed, waits).toEqual({ is: 'open' });
+    const management = await far.manage();
+    const replace = async (attributes?: Record<string, string>) => {
+      await management.delete({ kind: 'tcpConnector', name: 'web-connector' }, signal);
+      if (attributes) await management.create({ kind: 'tcpConnector', name: 'web-connector', attributes }, signal);
+    };
+    await replace({ host: '127.0.0.1', port: String(await freePort()), address: 'web' });
+    await expect.poll(dialed, waits).toEqual({ is: 'closed' });
+    await replace();
+    await expect.poll(dialed, waits).toEqual({ is: 'refused' });
   });
 
   test('carries 8 MiB in both directions, and the end of either side', async () => {

@@ -31,6 +31,12 @@ test.each([
   [{ hostNetwork: true, hub }, 'nats://hub.example:4300'],
   [{ hostNetwork: false, hub: { ...hub, host: '2001:db8::1' } }, 'nats://[2001:db8::1]:4300'],
   [{ hostNetwork: false }, undefined],
+  [{ hostNetwork: true, localBus: { serverPort: 4222, hasTls: true }, hub }, 'tls://localhost:4222'],
+  [
+    { hostNetwork: false, localBus: { serverPort: 4222 }, hub: { ...hub, hasTls: true } },
+    'nats://bus.default.svc.bridge.local:4222',
+  ],
+  [{ hostNetwork: false, hub: { ...hub, hasTls: true } }, 'tls://hub.example:4300'],
 ])('a container at %j reaches its server at %s', (places, url) =>
   expect(busAccessOf({ ...names, ...places })?.serverUrl).toBe(url),
 );
@@ -44,6 +50,10 @@ test('a body loses the variables that a read shows of the access, and keeps the 
     { key: 'MODE', value: 'fast' },
     { key: 'BUS_SERVER_URL', value: 'nats://mine:4222' },
   ];
+  const overTls = [...shown.slice(0, 1), { key: 'BUS_SERVER_URL', value: 'tls://localhost:4222' }];
+  const ca = { key: 'BUS_CA_PATH', value: '/etc/bus/creds/ca.crt' };
+  expect(withoutBusVariables([...overTls, ca, ...own])).toEqual([own[0]]);
+  expect(withoutBusVariables([ca])).toEqual([ca]);
   expect(withoutBusVariables([...shown, { key: 'MODE', value: 'fast' }])).toEqual([{ key: 'MODE', value: 'fast' }]);
   expect(withoutBusVariables(own)).toEqual(own);
   expect(withoutBusVariables([{ key: 'BUS_CREDS_PATH', value: '/mine' }])).toHaveLength(1);

@@ -1,4 +1,4 @@
-import { BUS_BRIDGE_HOST } from '../api/names.ts';
+import { AUTHORITY_SECRET_PREFIX, BUS_BRIDGE_HOST, SYSTEM_AUTHORITY } from '../api/names.ts';
 import type { Application } from '../api/v3/index.ts';
 import { TAKEN_ACCOUNT_NAMES } from './bus-accounts.ts';
 import { v3Name } from './names.ts';
@@ -13,9 +13,15 @@ import type { NormalEntry } from './normal-entry.ts';
 /** Where a container finds its credentials. */
 export const BUS_CREDS_MOUNT = '/etc/bus/creds';
 
-/** The variables of a container with access. */
-export const BUS_ENV = { path: 'BUS_CREDS_PATH', url: 'BUS_SERVER_URL' } as const;
+/** The variables of a container with access; `ca` where its server asks for TLS. */
+const BUS_ENV = { path: 'BUS_CREDS_PATH', url: 'BUS_SERVER_URL', ca: 'BUS_CA_PATH' } as const;
 export const BUS_ENV_NAMES: readonly string[] = Object.values(BUS_ENV);
+
+/** The file of the certificates by which a container knows its server, beside the directories of credentials. */
+export const BUS_CA_FILE = 'ca.crt';
+
+/** Where the controller has its content: the authority signs the certificates of all servers for clients and devices. */
+export const BUS_CA = { secret: `${AUTHORITY_SECRET_PREFIX}${SYSTEM_AUTHORITY.busLocal}`, key: 'ca.crt' } as const;
 
 /** Port for clients where neither a node nor the hub names one. */
 export const BUS_SERVER_PORT = 4222;
@@ -43,8 +49,8 @@ export interface BusPlaces {
   /** the container uses the network of its machine */
   hostNetwork: boolean;
   /** the server on the machine of the container */
-  localBus?: { serverPort: number } | undefined;
-  hub?: { host: string; serverPort: number } | undefined;
+  localBus?: { serverPort: number; hasTls?: boolean } | undefined;
+  hub?: { host: string; serverPort: number; hasTls?: boolean } | undefined;
 }
 
 /** What a container with access gets. */
@@ -55,6 +61,8 @@ export interface BusAccess {
   file: string;
   /** BUS_SERVER_URL */
   serverUrl: string;
+  /** BUS_CA_PATH; absent: the server has no TLS for clients */
+  caPath?: string;
 }
 
 /** What a container with access gets; undefined where there is no server that it could reach. */
@@ -66,7 +74,11 @@ export function busAccessOf({
   const server = serverOf(places);
   if (!server) return undefined;
   const file = busCredsFile(application, microservice);
-  return { path: `${BUS_CREDS_MOUNT}/${file}`, file, serverUrl: `nats://${server}` };
+  const { hasTls = false } = places.localBus ?? places.hub ?? {};
+  return {
+    ...{ path: `${BUS_CREDS_MOUNT}/${file}`, file, serverUrl: `${hasTls ? 'tls' : 'nats'}://${server}` },
+    ...(hasTls && { caPath: `${BUS_CREDS_MOUNT}/${BUS_CA_FILE}` }),
+  };
 }
 
 /** The path of a credentials file below its directory. */
@@ -97,21 +109,27 @@ export const hasBusAccess = (application: Application, { busConfig }: Pick<Norma
  */
 export function withoutBusVariables<V extends { key?: unknown; value?: unknown }>(env: readonly V[]): V[] {
   const isPath = ({ key, value }: V) => key === BUS_ENV.path && String(value).startsWith(`${BUS_CREDS_MOUNT}/`);
-  const isUrl = ({ key, value }: V) => key === BUS_ENV.url && /^nats:\/\/[^/@]+:[0-9]{1,5}$/.test(String(value));
-  return env.some(isPath) ? env.filter((variable) => !isPath(variable) && !isUrl(variable)) : [...env];
+  const isUrl = ({ key, value }: V) => key === BUS_ENV.url && /^(nats|tls):\/\/[^/@]+:[0-9]{1,5}$/.test(String(value));
+  const isCa = ({ key, value }: V) => key === BUS_ENV.ca && value === `${BUS_CREDS_MOUNT}/${BUS_CA_FILE}`;
+  const isOurs = (variable: V) => isPath(variable) || isUrl(variable) || isCa(variable);
+  return env.some(isPath) ? env.filter((variable) => !isOurs(variable)) : [...env];
 }
 
 /** Whether reads show a mapping because of the access. */
 export const isBusMapping = (mapping: { containerDestination?: unknown; hostDestination?: unknown }): boolean =>
   mapping.containerDestination === BUS_CREDS_MOUNT && String(mapping.hostDestination).startsWith('bus-creds-');
 
+/** The variables of a container with access. */
+export const busVariables = ({ path, serverUrl, caPath }: BusAccess) => [
+  { key: BUS_ENV.path, value: path },
+  { key: BUS_ENV.url, value: serverUrl },
+  ...(caPath === undefined ? [] : [{ key: BUS_ENV.ca, value: caPath }]),
+];
+
 /** What reads show of the access beside the variables and mappings of the entry. */
 export function busReads(application: Application, entry: Pick<NormalEntry, 'name'>, access: BusAccess) {
   return {
-    env: [
-      { key: BUS_ENV.path, value: access.path },
-      { key: BUS_ENV.url, value: access.serverUrl },
-    ],
+    env: busVariables(access),
     mapping: {
       hostDestination: busCredsName(v3Name(application), entry.name),
       containerDestination: BUS_CREDS_MOUNT,

@@ -9,6 +9,12 @@ export interface BusAddress {
   port: number;
 }
 
+/** Where the containers of a node reach the hub. */
+export interface BusDoor extends BusAddress {
+  /** clients have to connect by TLS */
+  hasTls?: boolean;
+}
+
 /** The address that containers get, in the status of the hub. */
 export interface BusClients extends BusAddress {
   /** the address before; absent: every node has the present one */

@@ -1,3 +1,5 @@
+import type { BusHub } from '../api/v3/bus-hub.ts';
+
 /** The one object of the hub. */
 export const HUB_OBJECT = 'bus-hub';
 
@@ -14,6 +16,18 @@ export interface HubSettings
   /** absent while its Service has no address */
   host?: string;
 }
+
+/** What nodes and applications read of a hub; its status says more of its servers. */
+const READ = ['host', 'clientTls', ...HUB_PORTS, ...HUB_SIZES] as const;
+type Hub = Pick<BusHub, 'spec' | 'status'>;
+const readOf = ({ spec, status }: Hub): string =>
+  JSON.stringify([
+    READ.map((field) => [spec[field], (status as Partial<BusHub['spec']> | undefined)?.[field]]),
+    status?.clients,
+  ]);
+
+/** Whether nodes and applications reach a hub as before. */
+export const isReachedAlike = (a: Hub, b: Hub): boolean => readOf(a) === readOf(b);
 
 /** What the configuration says of the servers of the hub in the cluster. */
 export interface HubServersOptions {

@@ -1,4 +1,4 @@
-import type { BusAddress } from './bus-clients.ts';
+import type { BusDoor } from './bus-clients.ts';
 import type { HubSettings } from './bus-hub.ts';
 
 /** What rules read of the message bus. Private things are in Secrets of the system, by the name of the object. */
@@ -6,9 +6,9 @@ export interface BusLookups {
   /** the hub, once it has an address */
   hub: () => (HubSettings & { host: string }) | undefined;
   /** where containers on a node reach the hub, by the uuid of the node */
-  hubFor: (node: string) => BusAddress | undefined;
-  /** the user of a microservice, by the uuid of the microservice */
-  userOf: (microserviceUuid: string) => BusUserRef | undefined;
+  hubFor: (node: string) => BusDoor | undefined;
+  /** the user of a microservice in the account of its application, by the uuid of the microservice and the name of the account */
+  userOf: (microserviceUuid: string, account: string) => BusUserRef | undefined;
   /** the users that the server of a node has, by the v3 name of the node */
   usersOfNode: (node: string) => readonly BusUserRef[];
   /** an account by its name */

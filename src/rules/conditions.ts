@@ -57,6 +57,7 @@ const ALWAYS: ReadonlySet<ConditionType> = new Set<ConditionType>([
   'Admitted',
   'Connected',
   'Listening',
+  'Reachable',
   ...PART_CONDITIONS,
 ]);
 

@@ -9,6 +9,8 @@ export interface ServiceSettings {
   ports: { first: number; last: number };
   /** what tags of nodes that select services begin with */
   tagPrefix: string;
+  /** whether the leader dials the ports of services at the default router */
+  isDialed: boolean;
   /** name of the installation, and labels of what the controller makes in the cluster */
   installation: string;
   appLabel: string;

@@ -8,6 +8,7 @@ import {
   type NatsConnection,
   type Subscription,
 } from 'nats';
+import { clientTls } from '../bus-client/tls.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import type { Address, Broker, BrokerMessage, ChannelListener } from './broker.ts';
@@ -15,6 +16,8 @@ import type { Address, Broker, BrokerMessage, ChannelListener } from './broker.t
 export interface BusBrokerOptions {
   /** URLs; asked for at each connection. None: the bus is not there yet. */
   servers(): readonly string[];
+  /** Certificates by which servers with `tls://` URLs are known; undefined: public authorities sign them. */
+  ca?: (() => string | undefined) | undefined;
   /** Text with the token and the seed of the account and user `controller`; asked for at each connection. */
   credentials?: (() => Uint8Array) | undefined;
   clock: Clock;
@@ -31,6 +34,9 @@ const PENDING = { bytes: 32 * 2 ** 20, messages: 8_192 } as const;
 /** The usual bound of a message on the bus is 1 MiB with its headers. */
 const MAX_BYTES = 512 * 1024;
 
+const tlsFor = (servers: readonly string[], ca: string | undefined) =>
+  ca === undefined ? {} : clientTls(servers, { ca });
+
 interface Bound {
   subject: string;
   listener: ChannelListener;
@@ -39,7 +45,7 @@ interface Bound {
 }
 
 /** The message bus: one connection, which is made when it is first needed and comes back without end. */
-export function createBusBroker({ servers, credentials, clock, log }: BusBrokerOptions): Broker {
+export function createBusBroker({ servers, ca, credentials, clock, log }: BusBrokerOptions): Broker {
   const bounds = new Set<Bound>();
   let connection: NatsConnection | undefined;
   let isConnected = false;
@@ -63,7 +69,7 @@ export function createBusBroker({ servers, credentials, clock, log }: BusBrokerO
           reconnectTimeWait: RECONNECT_MS,
           maxReconnectAttempts: RECONNECTS,
           // The library knows no schemes: without this, it takes TLS only where the server offers it.
-          ...(at.some((one) => one.startsWith('tls://')) && { tls: {} }),
+          ...(at.some((one) => one.startsWith('tls://')) && { tls: tlsFor(at, ca?.()) }),
           ...(credentials && {
             authenticator: (nonce?: string) => credsAuthenticator(credentials())(nonce),
           }),

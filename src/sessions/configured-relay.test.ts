@@ -1,5 +1,7 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { makeBus, startBusServer, type TestUser } from '../../testing/bus.ts';
+import { makeBus, startBusServer, type TestConfig, type TestUser } from '../../testing/bus.ts';
+import { tlsFiles } from '../../testing/bus-tls.ts';
 import { makeRouterTrust, startRouter } from '../../testing/router.ts';
 import { systemClock } from '../lib/clock.ts';
 import { silentLog } from '../lib/log.ts';
@@ -43,18 +45,18 @@ function replica(of: Pick<ConfiguredRelayOptions, 'settings' | 'hub' | 'defaultR
 }
 
 /** A replica for which nothing is configured, in an installation whose bus is on. */
-const onBus = (hub: { servers: () => readonly string[]; user: TestUser }) =>
+const onBus = (hub: { servers: () => readonly string[]; ca?: () => string; user: TestUser }) =>
   replica({
     settings: { by: 'internal', requiresBroker: true, failsFast: true },
-    hub: { servers: hub.servers, credentials: () => new TextEncoder().encode(hub.user.creds) },
+    hub: { ...hub, credentials: () => new TextEncoder().encode(hub.user.creds) },
   });
 
 /** A bus with the account `controller`, whose user may use its own subjects alone. */
-async function startHub() {
+async function startHub(config: TestConfig = {}) {
   const bus = makeBus();
   const account = bus.account('controller');
   const own = ['controller.relay.v1.>'];
-  const server = await startBusServer(bus, { preload: { [account.publicKey]: account.token() } });
+  const server = await startBusServer(bus, { ...config, preload: { [account.publicKey]: account.token() } });
   return { server, user: account.user('controller', { pubAllow: own, subAllow: own }) };
 }
 
@@ -67,6 +69,21 @@ test('sessions pass between replicas over the hub by themselves, as the account 
   await expect.poll(() => here.joined).toEqual(['s']);
   stop();
   expect([...here.internally, ...there.internally]).toEqual([]);
+});
+
+test('sessions pass over a hub whose clients have to connect by TLS', async () => {
+  const files = await tlsFiles();
+  const { server, user } = await startHub({ clientTls: files });
+  const hub = {
+    servers: () => [`tls://127.0.0.1:${server.serverPort}`],
+    ca: () => readFileSync(files.ca, 'utf8'),
+    user,
+  };
+  const [here, there] = [onBus(hub), onBus(hub)];
+  const stop = here.relay.expect('s', 'exec');
+  there.relay.connect(createFakeSocket(), '10.0.0.1:1', ASKED);
+  await expect.poll(() => here.joined).toEqual(['s']);
+  stop();
 });
 
 test('sessions pass over the internal channel while the hub is not known', async () => {

@@ -42,6 +42,8 @@ export interface ConfiguredRelayOptions {
 export interface RelayHub {
   /** URLs; none: there is no hub, or nobody can connect to it yet */
   servers(): readonly string[];
+  /** certificates by which its servers are known, where their URLs ask for TLS */
+  ca?(): string | undefined;
   /** text of the credentials of the account and user `controller` */
   credentials(): Uint8Array;
 }

@@ -36,8 +36,7 @@ export async function makeNkey(kind: NkeyKind): Promise<Nkey> {
 
 /** The public key of a seed. Throws when the text is no seed. */
 export function publicNkey(seed: string): string {
-  const { kind, key } = privateKey(seed);
-  return publicKeyText(kind, rawPublic(createPublicKey(key)));
+  return keyOf(seed).publicKey;
 }
 
 /** The token with this payload, signed with the seed of its issuer. Rejects when the payload names another issuer. */
@@ -48,8 +47,7 @@ export async function signJwt(payload: object, seed: string): Promise<string> {
 
 /** What a token with this payload is signed over, and the key that signs. Throws when the payload names another issuer. */
 export function unsignedJwt(payload: object, seed: string): { text: string; key: KeyObject } {
-  const { kind, key } = privateKey(seed);
-  const issuer = publicKeyText(kind, rawPublic(createPublicKey(key)));
+  const { publicKey: issuer, key } = signerOf(seed);
   const named = (payload as { iss?: unknown }).iss;
   if (named !== issuer) throw new Error(`a token of the issuer ${named} cannot be signed with the key ${issuer}`);
   return { text: `${HEADER}.${encoded(payload)}`, key };
@@ -58,12 +56,31 @@ export function unsignedJwt(payload: object, seed: string): { text: string; key:
 /** The token of a text and its signature. */
 export const jwtWith = (text: string, signature: Buffer): string => `${text}.${signature.toString('base64url')}`;
 
-function privateKey(text: string): { kind: NkeyKind; key: KeyObject } {
+interface ReadKey {
+  key: KeyObject;
+  publicKey: string;
+}
+
+/** Keys that signed last, by their seeds: one account signs many users, and reading a key takes longer than signing. */
+const signers = new Map<string, ReadKey>();
+const MOST_SIGNERS = 64;
+
+function signerOf(seed: string): ReadKey {
+  const known = signers.get(seed);
+  if (known) return known;
+  const read = keyOf(seed);
+  for (const oldest of signers.keys()) if (signers.size >= MOST_SIGNERS) signers.delete(oldest);
+  signers.set(seed, read);
+  return read;
+}
+
+function keyOf(text: string): ReadKey {
   const read = readSeed(text);
   // The text may be private: it is not part of the message.
   if (!read) throw new Error('not a seed of a key of the message bus');
   const der = Buffer.concat([PKCS8, read.seed]);
-  return { kind: read.kind, key: createPrivateKey({ key: der, type: 'pkcs8', format: 'der' }) };
+  const key = createPrivateKey({ key: der, type: 'pkcs8', format: 'der' });
+  return { key, publicKey: publicKeyText(read.kind, rawPublic(createPublicKey(key))) };
 }
 
 const rawPublic = (key: KeyObject) => key.export({ type: 'spki', format: 'der' }).subarray(SPKI_PREFIX);

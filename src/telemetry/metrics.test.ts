@@ -51,6 +51,10 @@ const figures: FleetFigures = {
   busServers: new Map([['behind', 2]]),
   busAccounts: new Map([['False', 5]]),
   busFormerKeys: 6,
+  routers: new Map([['behind', 7]]),
+  routerHubs: new Map([['behind', 1]]),
+  services: new Map([['False RouterNone', 8]]),
+  serviceListeners: new Map([['down', 9]]),
   objects: new Map([['EdgeNode', 1000]]),
   storedBytes: new Map([['EdgeNode', 2_000_000]]),
   budgets: { objects: { used: 2_000_000, limit: 64_000_000 } },
@@ -83,6 +87,10 @@ test('a leader computes the metrics of the fleet at each scrape', async () => {
     'skerry_bus_hub_servers{state="behind"} 2',
     'skerry_bus_accounts{ready="False"} 5',
     'skerry_bus_former_keys 6',
+    'skerry_routers{state="behind"} 7',
+    'skerry_router_hubs{state="behind"} 1',
+    'skerry_services{ready="False",reason="RouterNone"} 8',
+    'skerry_service_listeners{state="down"} 9',
     'skerry_objects{kind="EdgeNode"} 1000',
     'skerry_stored_bytes{kind="EdgeNode"} 2000000',
     'skerry_budget_used{budget="objects"} 2000000',
@@ -100,7 +108,7 @@ test('a replica that no longer leads has no metrics of the fleet', async () => {
   now = undefined;
   const page = await metrics.registry.metrics();
   expect(page).not.toMatch(
-    /^skerry_(nodes|nodes_by_ready|agent_versions|agent_updates|node_contact_age_seconds|applications|microservices|microservice_restarts|objects|stored_bytes|budget_used|budget_limit)[ {]/m,
+    /^skerry_(nodes|nodes_by_ready|agent_versions|agent_updates|node_contact_age_seconds|applications|microservices|microservice_restarts|routers|router_hubs|services|service_listeners|objects|stored_bytes|budget_used|budget_limit)[ {]/m,
   );
 });
 

@@ -32,6 +32,13 @@ export interface FleetFigures {
   busAccounts: ReadonlyMap<string, number>;
   /** accounts of the message bus that trust a former key */
   busFormerKeys: number;
+  /** routers of nodes, and default routers, by what they have */
+  routers: ReadonlyMap<string, number>;
+  routerHubs: ReadonlyMap<string, number>;
+  /** services by status and reason of their condition Ready, with a space between them */
+  services: ReadonlyMap<string, number>;
+  /** routers that are to listen for services, by whether they do */
+  serviceListeners: ReadonlyMap<string, number>;
   /** by kind */
   objects: ReadonlyMap<string, number>;
   storedBytes: ReadonlyMap<string, number>;
@@ -83,6 +90,10 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
       busServers,
       busAccounts,
       busFormerKeys,
+      routers,
+      routerHubs,
+      services,
+      serviceListeners,
       objects,
       storedBytes,
       budgetUsed,
@@ -93,6 +104,10 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
       busServers,
       busAccounts,
       busFormerKeys,
+      routers,
+      routerHubs,
+      services,
+      serviceListeners,
       objects,
       storedBytes,
       budgetUsed,
@@ -119,6 +134,13 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
     for (const [state, count] of figures.busServers) busServers.set({ state }, count);
     for (const [ready, count] of figures.busAccounts) busAccounts.set({ ready }, count);
     busFormerKeys.set(figures.busFormerKeys);
+    for (const [state, count] of figures.routers) routers.set({ state }, count);
+    for (const [state, count] of figures.routerHubs) routerHubs.set({ state }, count);
+    for (const [state, count] of figures.serviceListeners) serviceListeners.set({ state }, count);
+    for (const [group, count] of figures.services) {
+      const [ready = '', reason = ''] = group.split(' ');
+      services.set({ ready, reason }, count);
+    }
     for (const [kind, count] of figures.objects) objects.set({ kind }, count);
     for (const [kind, bytes] of figures.storedBytes) storedBytes.set({ kind }, bytes);
     for (const [budget, { used, limit }] of Object.entries(figures.budgets)) {

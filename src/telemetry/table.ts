@@ -76,6 +76,22 @@ export const CONTROLLER_METRICS = {
     'accounts',
     'Accounts of the message bus that trust a former key, whose users are to fetch their credentials again. Leader only.',
   ),
+  routers: gauge('skerry_routers', 'routers', 'Routers of nodes by what their machines report of them. Leader only.', {
+    state: 'current (runs with all that it is sent), behind, or unknown (its node is silent)',
+  }),
+  routerHubs: gauge('skerry_router_hubs', 'routers', 'Default routers by what they have. Leader only.', {
+    state: 'current (has every service), or behind (lacks some, or cannot be reached)',
+  }),
+  services: gauge('skerry_services', 'services', 'Services by their condition Ready. Leader only.', {
+    ready: 'True, False or Unknown',
+    reason: 'reason of the condition Ready (docs/conditions.md)',
+  }),
+  serviceListeners: gauge(
+    'skerry_service_listeners',
+    'listeners',
+    'Listeners of services at the routers that are to have them, summed over all services. Leader only.',
+    { state: 'up, or down (the router does not listen, or its node is silent)' },
+  ),
   objects: gauge('skerry_objects', 'objects', 'Objects by kind. Leader only.', {
     kind: 'kind of the objects: `Application`, `EdgeNode`, ...',
   }),

@@ -19,6 +19,8 @@ export const BUS_FILES = {
   /** another content of it replaces the container: what no reload changes */
   start: 'start',
   credentials: 'system.creds',
+  /** certificates by which the agent knows the server; absent: the server has no TLS for clients */
+  ca: 'ca.crt',
 } as const;
 
 /** Where the container has them. */

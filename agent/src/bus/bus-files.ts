@@ -7,6 +7,8 @@ import type { Tree } from '../machine/atomic-directory.ts';
 export interface BusFiles {
   /** credentials of the user that tells the server */
   creds: string;
+  /** certificates by which the server is known; absent: it has no TLS for clients */
+  ca?: string;
   /** by the public key of their account */
   tokens: ReadonlyMap<string, string>;
   /** digest of everything that a reload reads */
@@ -15,7 +17,9 @@ export interface BusFiles {
 
 /** Reads the files of the server; undefined until they are here. */
 export function readBusFiles(read: (set: string) => Tree | undefined): BusFiles | undefined {
-  const creds = read(BUS_SETS.system)?.get(BUS_FILES.credentials);
+  const system = read(BUS_SETS.system);
+  const creds = system?.get(BUS_FILES.credentials);
+  const ca = system?.get(BUS_FILES.ca);
   const config = read(BUS_SETS.config);
   if (!creds || !config) return undefined;
   const tokens = new Map<string, string>();
@@ -23,7 +27,7 @@ export function readBusFiles(read: (set: string) => Tree | undefined): BusFiles 
   for (const [path, content] of config)
     if (isTokensFile(path)) for (const [key, token] of tokensIn(textOf(content))) tokens.set(key, token);
   for (const set of [BUS_SETS.certificate, BUS_SETS.mqttCertificate]) others.push([set, read(set) ?? new Map()]);
-  return { creds: textOf(creds), tokens, config: digestOf(others) };
+  return { creds: textOf(creds), ...(ca && { ca: textOf(ca) }), tokens, config: digestOf(others) };
 }
 
 /** The port of the machine at which the server listens for clients; undefined where there is no server. */

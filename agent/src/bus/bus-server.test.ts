@@ -4,7 +4,8 @@ import { freePort } from '../../../hack/ports.ts';
 import { systemClock } from '../../../src/lib/clock.ts';
 import { silentLog } from '../../../src/lib/log.ts';
 import { tokensFile } from '../../../src/wire/bus.ts';
-import { busClient, makeBus, startBusServer, type TestAccount } from '../../../testing/bus.ts';
+import { busClient, makeBus, startBusServer, type TestAccount, type TestConfig } from '../../../testing/bus.ts';
+import { tlsFiles } from '../../../testing/bus-tls.ts';
 import type { Sent } from '../domain/desired.ts';
 import { makeView } from '../supervise/plan/_util.ts';
 import { BusServer } from './bus-server.ts';
@@ -58,7 +59,12 @@ function machine(port: number) {
 }
 
 async function started(...accounts: readonly TestAccount[]) {
+  return startedWith({}, ...accounts);
+}
+
+async function startedWith(config: TestConfig, ...accounts: readonly TestAccount[]) {
   const server = await startBusServer(bus, {
+    ...config,
     preload: Object.fromEntries(accounts.map((one) => [one.publicKey, one.token()])),
   });
   const agent = machine(server.serverPort);
@@ -88,6 +94,22 @@ describe('the server on the machine', () => {
     await expect.poll(() => part.report()).toEqual({ busServer: { isCurrent: false } });
     await server.start();
     await isCurrent();
+  });
+
+  test('is sent its tokens by TLS once the certificates by which it is known are here', async () => {
+    const pumps = bus.account('pumps');
+    const files = await tlsFiles();
+    const { server, part, look, setToken, write } = await startedWith({ clientTls: files });
+    setToken(pumps, pumps.token());
+    write('bus-system', { 'ca.crt': readFileSync((await tlsFiles()).ca, 'utf8') });
+    look();
+    await expect.poll(() => readFileSync(server.daemon().logFile, 'utf8')).toMatch(/TLS handshake error/);
+    expect(part.report()).toEqual({ busServer: { isCurrent: false } });
+    const ca = readFileSync(files.ca, 'utf8');
+    write('bus-system', { 'ca.crt': ca });
+    look();
+    await expect.poll(() => part.report()).toEqual({ busServer: { isCurrent: true } });
+    await busClient(server.url, pumps.user('a'), ca);
   });
 
   test('ends the connection of a user within 5 s of the file that revokes it, and refuses the user from then on', async () => {

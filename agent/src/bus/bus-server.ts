@@ -33,6 +33,7 @@ const RELOAD_AGAIN: Backoff = { baseMs: 1_000, factor: 2, maxMs: 60_000, jitter:
 interface Told {
   port: number;
   creds: string;
+  ca: string | undefined;
   delivery: TokenDelivery;
 }
 
@@ -84,8 +85,9 @@ export class BusServer implements Part<'microservices'> {
     if (port !== undefined) this.#read();
     const files = port === undefined ? undefined : this.#files;
     if (port === undefined || !files) this.#forget();
-    else if (this.#told?.port !== port || this.#told.creds !== files.creds) this.#tell(port, files);
-    else this.#announce(this.#told.delivery, files, before);
+    else if (this.#told && isSameDoor(this.#told, { port, ...files }))
+      this.#announce(this.#told.delivery, files, before);
+    else this.#tell(port, files);
     this.#show();
   }
 
@@ -117,13 +119,14 @@ export class BusServer implements Part<'microservices'> {
     this.#readFrom = state;
   }
 
-  #tell(port: number, { creds }: BusFiles): void {
+  #tell(port: number, { creds, ca }: BusFiles): void {
     const { clock, random, log, dial = connectBus } = this.#deps;
     this.#forget();
-    const servers = [`nats://127.0.0.1:${port}`];
+    const servers = [`${ca === undefined ? 'nats' : 'tls'}://127.0.0.1:${port}`];
+    const tls = ca === undefined ? undefined : { ca };
     const delivery = new TokenDelivery({
       dial: async (signal) => {
-        const connection = await dial({ servers, creds, name: 'skerry-agent', signal });
+        const connection = await dial({ servers, creds, name: 'skerry-agent', signal, ...(tls && { tls }) });
         this.#connection = connection;
         return connection;
       },
@@ -146,7 +149,7 @@ export class BusServer implements Part<'microservices'> {
       random,
       log,
     });
-    this.#told = { port, creds, delivery };
+    this.#told = { port, creds, ca, delivery };
   }
 
   #forget(): void {
@@ -203,6 +206,10 @@ export class BusServer implements Part<'microservices'> {
     }
   }
 }
+
+/** Whether the server is reached in the same way: another way is another connection. */
+const isSameDoor = (told: Told, { port, creds, ca }: Pick<BusFiles, 'creds' | 'ca'> & { port: number }) =>
+  told.port === port && told.creds === creds && told.ca === ca;
 
 /** The token that counts: of the files, unless the server has a later token. */
 function latestToken(wanted: string | undefined, found: readonly string[]): { token: string | undefined } {

@@ -12,6 +12,7 @@ import {
   microserviceRows,
   microserviceTone,
   NODE_COLUMNS,
+  SERVICE_COLUMNS,
   type Tone,
   toneOf,
 } from '../objects/rows.ts';
@@ -83,13 +84,30 @@ const LISTINGS: readonly Listing<unknown>[] = [
       return one ? `; give the application too: ${v3Name(one.application)}/${name}` : '; give APPLICATION/MICROSERVICE';
     },
   }),
+  listing({
+    noun: 'service',
+    names: ['services', 'service', 'svc', 'esvc'],
+    wanted: () => ({ services: true }),
+    columns: SERVICE_COLUMNS,
+    rows: ({ services }, context) => services.map((service) => ({ service, now: context.now() })),
+    nameOf: ({ service }) => service.metadata.name,
+    tone: ({ service }) => toneOf(service),
+    data: ({ service }) => service,
+  }),
 ];
 
 export const get: Command = {
   name: 'get',
-  usage: 'nodes|apps|ms [NAME]',
-  about: 'List nodes, applications or microservices',
-  examples: ['get nodes', 'get apps -o wide', 'get ms --node gw-1', 'get ms plant-a/reader -o yaml', 'get ms -w'],
+  usage: 'nodes|apps|ms|services [NAME]',
+  about: 'List nodes, applications, microservices or services',
+  examples: [
+    'get nodes',
+    'get apps -o wide',
+    'get ms --node gw-1',
+    'get ms plant-a/reader -o yaml',
+    'get ms -w',
+    'get services',
+  ],
   flags: {
     app: { value: 'NAME', about: 'microservices of this application only' },
     node: { value: 'NAME', about: 'microservices on this node only' },

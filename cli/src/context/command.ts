@@ -7,6 +7,7 @@ import {
   type EdgeNode,
   edgeNodeResource,
 } from '../../../src/api/v3/index.ts';
+import { type Service, serviceResource } from '../../../src/api/v3/service.ts';
 import { isForbidden, type KubeObject, type Resource } from '../../../src/kube/mod.ts';
 import type { CommandForm, FlagValues } from '../../../src/lib/command-line/command.ts';
 import { objectName, v3Name } from '../../../src/rules/names.ts';
@@ -60,6 +61,7 @@ export interface Command extends CommandForm {
 export const FIELD_MANAGER = 'kubectl-skerry';
 
 export const NODES = customResource<EdgeNode>(edgeNodeResource);
+export const EDGE_SERVICES = customResource<Service>(serviceResource);
 export const APPLICATIONS = customResource<Application>(applicationResource);
 const CATALOG_ITEMS = customResource<CatalogItem>(catalogItemResource);
 
@@ -82,6 +84,9 @@ export async function listApplications(
   const selected = labelSelector === undefined ? {} : { labelSelector };
   return (await client.list(APPLICATIONS, { namespace, ...selected, ...WHOLE, signal })).items;
 }
+
+export const listServices = async ({ cluster: { client, namespace }, signal }: CommandContext): Promise<Service[]> =>
+  (await client.list(EDGE_SERVICES, { namespace, ...WHOLE, signal })).items;
 
 /** The catalog, when an entry names an item of it. Without the permission to list it, images of items are not shown. */
 export async function catalogItemsFor(

@@ -1,11 +1,14 @@
 import type { Application, CatalogItem, EdgeNode } from '../../../src/api/v3/index.ts';
+import type { Service } from '../../../src/api/v3/service.ts';
 import { createStore, type KubeObject, type Resource, startReflector } from '../../../src/kube/mod.ts';
 import {
   APPLICATIONS,
   type CommandContext,
   catalogItemsFor,
+  EDGE_SERVICES,
   listApplications,
   listNodes,
+  listServices,
   NODES,
 } from '../context/command.ts';
 
@@ -13,6 +16,7 @@ import {
 export interface Fleet {
   nodes: readonly EdgeNode[];
   applications: readonly Application[];
+  services: readonly Service[];
   /** those that a wide listing needs */
   catalogItems: readonly CatalogItem[];
 }
@@ -20,16 +24,23 @@ export interface Fleet {
 export interface FleetQuery {
   nodes?: boolean;
   applications?: boolean;
+  services?: boolean;
   catalogItems?: boolean;
 }
 
 /** The fleet as it is now. */
 export async function readFleet(context: CommandContext, wanted: FleetQuery): Promise<Fleet> {
-  const [nodes, applications] = await Promise.all([
+  const [nodes, applications, services] = await Promise.all([
     wanted.nodes ? listNodes(context) : [],
     wanted.applications ? listApplications(context) : [],
+    wanted.services ? listServices(context) : [],
   ]);
-  return { nodes, applications, catalogItems: wanted.catalogItems ? await catalogItemsFor(context, applications) : [] };
+  return {
+    nodes,
+    applications,
+    services,
+    catalogItems: wanted.catalogItems ? await catalogItemsFor(context, applications) : [],
+  };
 }
 
 /**
@@ -49,7 +60,8 @@ export async function* followFleet(context: CommandContext, wanted: FleetQuery, 
   }
   const nodes = wanted.nodes ? storeOf(NODES) : undefined;
   const applications = wanted.applications ? storeOf(APPLICATIONS) : undefined;
-  await Promise.all([nodes?.whenSynced(signal), applications?.whenSynced(signal)]);
+  const services = wanted.services ? storeOf(EDGE_SERVICES) : undefined;
+  await Promise.all([nodes, applications, services].map((store) => store?.whenSynced(signal)));
   const onAbort = () => wake();
   signal.addEventListener('abort', onAbort);
   open.defer(() => signal.removeEventListener('abort', onAbort));
@@ -61,6 +73,7 @@ export async function* followFleet(context: CommandContext, wanted: FleetQuery, 
       ...first,
       ...(nodes && { nodes: nodes.list() }),
       ...(applications && { applications: applications.list() }),
+      ...(services && { services: services.list() }),
     };
     await changed;
     await new Promise((resolve) => setImmediate(resolve));

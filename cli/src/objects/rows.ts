@@ -6,6 +6,7 @@ import type {
   MicroserviceEntry,
   ObservedMicroservice,
 } from '../../../src/api/v3/index.ts';
+import type { Service } from '../../../src/api/v3/service.ts';
 import { holderIn } from '../../../src/datastore/holder.ts';
 import { refsTo } from '../../../src/kinds/definition.ts';
 import { nodeUuid } from '../../../src/rules/identity.ts';
@@ -14,6 +15,7 @@ import { imageFor, normalEntry } from '../../../src/rules/normal-entry.ts';
 import { imageSourceOf } from '../../../src/subjects/catalog/rules/catalog-images.ts';
 import { KINDS } from '../../../src/subjects/kinds.ts';
 import { archOf } from '../../../src/subjects/nodes/rules/settings.ts';
+import { provisioningOf } from '../../../src/subjects/services/rules/provisioning.ts';
 import { imageText } from '../../../src/terminal/image.ts';
 import { duration } from '../../../src/terminal/output.ts';
 
@@ -92,6 +94,39 @@ export const APPLICATION_COLUMNS: readonly Column<ApplicationRow>[] = [
 function nodesOf({ spec }: Application): string {
   const names = [...new Set((spec.microservices ?? []).map(({ agent }) => agent?.name ?? agent?.uuid ?? '<none>'))];
   return names.length > 3 ? `${names.slice(0, 3).join(',')} +${names.length - 3}` : names.join(',');
+}
+
+export interface ServiceRow {
+  service: Service;
+  now: number;
+}
+
+export const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
+  { title: 'NAME', of: ({ service }) => service.metadata.name },
+  { title: 'TYPE', of: ({ service }) => service.spec.type },
+  { title: 'RESOURCE', of: ({ service }) => `${service.spec.resource}:${service.spec.targetPort}` },
+  { title: 'PORT', of: ({ service }) => String(service.status?.bridgePort ?? '') },
+  { title: 'READY', of: ({ service }) => readyOf(service)?.status ?? 'Unknown' },
+  { title: 'STATE', of: ({ service }) => provisioningOf(service).provisioningStatus },
+  { title: 'LISTENERS', of: ({ service: { status } }) => countOf(status?.listeners) },
+  { title: 'AGE', isTime: true, of: ({ service, now }) => since(service.metadata.creationTimestamp, now) },
+  { title: 'ENDPOINT', wide: true, of: ({ service }) => service.status?.serviceEndpoint ?? '' },
+  { title: 'TAGS', wide: true, of: ({ service }) => (service.spec.tags ?? []).join(',') },
+  { title: 'MESSAGE', of: messageOf, brief: (row) => beginningOf(messageOf(row)) },
+];
+
+const countOf = (listeners: { up: number; of: number } | undefined): string =>
+  listeners ? `${listeners.up}/${listeners.of}` : '';
+
+/** The first of its conditions that is not as it should be, in the order in which a client depends on them. */
+function messageOf({ service }: ServiceRow): string {
+  const conditions = service.status?.conditions ?? [];
+  const found = ['Ready', 'Connected', 'Listening', 'Reachable'].flatMap((type) =>
+    conditions.filter((one) => one.type === type),
+  );
+  const { message = '' } = found.find(({ status }) => status !== 'True') ?? {};
+  const { listeners: { up = 0, of = 0 } = {} } = service.status ?? {};
+  return message || (up < of ? (found.find(({ type }) => type === 'Listening')?.message ?? '') : '');
 }
 
 export interface MicroserviceRow {

@@ -12,6 +12,7 @@ export const cases: AgreementCase[] = [
     leafPort: 7422,
     mqttPort: 8883,
     httpPort: 8222,
+    clientTls: true,
     jsStorageSize: '20 GB',
     jsMemoryStoreSize: '512m',
     replicas: 3,
@@ -29,5 +30,6 @@ export const cases: AgreementCase[] = [
   refuses('six members', { replicas: 6 }),
   refuses('a Service of another type', { serviceType: 'ExternalName' }),
   refuses('a storage class in capital letters', { storageClass: 'Fast' }),
+  refuses('TLS as text', { clientTls: 'yes' }),
   refuses('an operator', { operator: 'O' }),
 ];

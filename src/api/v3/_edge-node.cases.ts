@@ -35,6 +35,7 @@ export const cases: AgreementCase[] = [
     upstreamRouters: ['default-router'],
     busMode: 'leaf',
     busServerPort: 4222,
+    busClientTls: true,
     jsStorageSize: '10 GB',
     jsMemoryStoreSize: '1g',
     timeZone: 'Europe/Berlin',

@@ -33,6 +33,12 @@ export const busHubSpecSchema = object({
   leafPort: portOf('bus servers of nodes; 7422 when absent'),
   mqttPort: portOf('devices that speak MQTT; 8883 when absent'),
   httpPort: portOf('probes; 8222 when absent'),
+  clientTls: z
+    .boolean()
+    .optional()
+    .describe(
+      'Clients have to connect by TLS; the authority default-bus-local-ca signs the certificate. False when absent.',
+    ),
   jsStorageSize: storeSizeSchema.optional().describe('Disk for streams, of each member; 10g when absent.'),
   jsMemoryStoreSize: storeSizeSchema.optional().describe('Memory for streams, of each member; 1g when absent.'),
   replicas: integer(1, 5)
@@ -62,6 +68,7 @@ const busHubStatusSchema = object({
   leafPort: portOf('bus servers of nodes, likewise'),
   mqttPort: portOf('devices, likewise'),
   httpPort: portOf('probes, likewise'),
+  clientTls: z.boolean().optional().describe('Clients have to connect by TLS, likewise.'),
   jsStorageSize: storeSizeSchema.optional().describe('Disk for streams, likewise.'),
   jsMemoryStoreSize: storeSizeSchema.optional().describe('Memory for streams, likewise.'),
   clients: object({

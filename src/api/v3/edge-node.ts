@@ -99,6 +99,10 @@ export const edgeNodeSpecSchema = withRules(
     busClusterPort: port.optional().describe('Cluster port of the bus.'),
     busMqttPort: port.optional().describe('MQTT port of the bus.'),
     busHttpPort: port.optional().describe('Monitoring port of the bus.'),
+    busClientTls: z
+      .boolean()
+      .optional()
+      .describe('Clients of the bus server have to connect by TLS. False when absent.'),
     upstreamBusServers: atomicList(text({ min: 1, max: BOUNDS.anyName }), BOUNDS.upstreams)
       .optional()
       .describe('Bus servers that this one connects to.'),

@@ -111,7 +111,7 @@ export const serviceResource = {
   status: serviceStatusSchema.default({ observedGeneration: -1 }),
   identity,
   hasLabelNames: true,
-  conditions: [...BASIC_CONDITIONS, 'Connected', 'Listening'],
+  conditions: [...BASIC_CONDITIONS, 'Connected', 'Listening', 'Reachable'],
   selectableFields: ['.spec.type'],
   printerColumns: [
     { name: 'Type', type: 'string', jsonPath: '.spec.type' },

@@ -618,6 +618,32 @@ describe('a microservice with access to the message bus', () => {
     expect(env[1]?.value).toBe(`nats://${server}`);
   });
 
+  it.each([
+    ['the server of its node', { busClientTls: true }, {}, 'tls://bus.default.svc.bridge.local:4222'],
+    ['the hub', { busMode: 'none' }, { hasTls: true }, 'tls://bus.plant.example:4333'],
+  ] as const)(
+    'has the certificates of %s beside its credentials, where clients have to connect by TLS',
+    (_, spec, door, url) => {
+      const secret = (name: string) =>
+        name === 'skerry-ca-default-bus-local-ca' ? { 'ca.crt': btoa('CA') } : creds('A').secret(name);
+      const given = {
+        node: makeNode({ spec }),
+        bus: { ...bus, hubFor: () => ({ host: 'bus.plant.example', port: 4333, ...door }) },
+        platform: { ...creds('A'), secret },
+      };
+      const { env, volumeMappings } = onlyView(given);
+      expect(env).toEqual([
+        { key: 'BUS_CREDS_PATH', value: '/etc/bus/creds/plant-a/line-1.creds' },
+        { key: 'BUS_SERVER_URL', value: url },
+        { key: 'BUS_CA_PATH', value: '/etc/bus/creds/ca.crt' },
+      ]);
+      expect(volumeMappings).toEqual(onlyView().volumeMappings);
+      const files = { 'plant-a/line-1.creds': btoa('A'), 'ca.crt': btoa('CA') };
+      expect(stateOf(given).systemFiles).toEqual([{ name: `bus-${UUID}`, files }]);
+      expect(stateOf({ ...given, platform: creds('A') }).systemFiles).toEqual([]);
+    },
+  );
+
   it('keeps its container when its credentials change, and gets another one for another server', () => {
     const before = onlyView();
     const renewed = stateOf({ platform: creds('B') });

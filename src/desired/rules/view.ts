@@ -7,7 +7,7 @@ import {
 } from '../../api/container/index.ts';
 import { BUILT_IN_REGISTRIES } from '../../api/names.ts';
 import type { Application, EdgeNode } from '../../api/v3/index.ts';
-import { BUS_CREDS_MOUNT, BUS_ENV, type BusAccess } from '../../rules/bus-access.ts';
+import { BUS_CREDS_MOUNT, type BusAccess, busVariables } from '../../rules/bus-access.ts';
 import { registryId } from '../../rules/identity.ts';
 import type { Lookups } from '../../rules/inputs.ts';
 import { v3Name } from '../../rules/names.ts';
@@ -82,8 +82,8 @@ export function entryView(inputs: ViewInputs): MicroserviceView {
 }
 
 /** A changed file of credentials changes in place; another server is another variable, and so another container. */
-function addBusAccess(view: MicroserviceView, { path, serverUrl }: BusAccess): void {
-  view.env = [...view.env, { key: BUS_ENV.path, value: path }, { key: BUS_ENV.url, value: serverUrl }];
+function addBusAccess(view: MicroserviceView, access: BusAccess): void {
+  view.env = [...view.env, ...busVariables(access)];
   const bind = { set: busCredsSet(view.uuid), containerDestination: BUS_CREDS_MOUNT };
   view.volumeMappings = [...view.volumeMappings, mappingOf(bind)];
 }

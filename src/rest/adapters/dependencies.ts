@@ -46,6 +46,7 @@ export interface ClusterDependenciesOptions {
   observations: LiveObservations;
   self: Self;
   provisioning: RestDependencies['provisioning'];
+  sentConfig?: RestDependencies['sentConfig'];
   /** that of the process, which writes what waits when it ends; one that keeps nothing when absent */
   audit?: RestDependencies['audit'];
   /** those of the process; the default ones when absent */
@@ -100,6 +101,7 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
     busSecrets: createBusSecretReader(stores.secrets, namespace),
     provisioningKeys: createProvisioningKeys({ client, namespace, secrets: stores.secrets }),
     provisioning: options.provisioning,
+    sentConfig: options.sentConfig,
     ids: options.ids,
     observations: options.observations,
     replicas: createReplicas({ client, namespace }),

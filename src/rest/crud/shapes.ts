@@ -128,7 +128,7 @@ export const nodeShape = reply(
       () => z.string().nullable(),
     ),
     ...all(
-      'memoryViolation diskViolation cpuViolation isReadyToUpgrade isReadyToRollback watchdogEnabled isSystem',
+      'memoryViolation diskViolation cpuViolation isReadyToUpgrade isReadyToRollback watchdogEnabled isSystem busClientTls',
       boolean,
     ),
     ...all('availableRuntimes upstreamRouters upstreamBusServers tags', () => z.array(z.string())),

@@ -30,6 +30,7 @@ async function start() {
   const paths = {
     workload: `/apis/apps/v1/namespaces/${namespace}/deployments/router`,
     service: `/api/v1/namespaces/${namespace}/services/router`,
+    pod: `/api/v1/namespaces/${namespace}/services/router-internal`,
     network: `/apis/networking.k8s.io/v1/namespaces/${namespace}/networkpolicies/router`,
     config: `/api/v1/namespaces/${namespace}/configmaps/skerry-router`,
     hub: `/apis/${API_VERSION}/namespaces/${namespace}/routerhubs/default-router`,
@@ -40,7 +41,8 @@ async function start() {
     namespace,
     paths,
     get,
-    startController: () => cluster.startController(ENV, { kubeconfigFile }),
+    startController: (env: Record<string, string> = {}) =>
+      cluster.startController({ ...ENV, ...env }, { kubeconfigFile }),
     ready: async () =>
       ((await get('hub')) as RouterHub | undefined)?.status?.conditions?.find(
         ({ type }: Condition) => type === 'Ready',
@@ -67,6 +69,20 @@ describe('an installation that makes its default router', () => {
     await merge('hub', { spec: { isExternal: true, host: 'router.example' } });
     for (const which of ['workload', 'service', 'network'] as const)
       await expect.poll(() => get(which), { timeout }).toBeUndefined();
+  });
+
+  test('has a Service that leads to every port of its pod while services are dialed, and ends it with that', async () => {
+    const { get, startController } = await start();
+    const dialing = await startController({ SKERRY_DIAL_SERVICES: 'true' });
+    await expect.poll(() => get('pod'), { timeout }).toBeDefined();
+    expect((await get('pod')).spec).toMatchObject({
+      clusterIP: 'None',
+      selector: (await get('service')).spec.selector,
+    });
+    await dialing.app[Symbol.asyncDispose]();
+    await startController();
+    await expect.poll(() => get('pod'), { timeout }).toBeUndefined();
+    expect(await get('service')).toBeDefined();
   });
 
   test('keeps the pairs of others in its ConfigMap, puts its own right, and names a pair that no router starts with', async () => {

@@ -3,6 +3,7 @@ import { NAMESPACE } from '../../../testing/in-memory-controller.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
 import { nodeUuid } from '../../rules/identity.ts';
 import { ROUTER_FILES, ROUTER_SETS, type RouterPair } from '../../wire/router.ts';
+import type { RouterMap } from '../routers/rules/forms.ts';
 import { servicesInMemory } from './_fleet.ts';
 
 /** A controller in memory: which routers have which ends of services, as agents and the hub get them. */
@@ -172,5 +173,38 @@ describe('a service that was made before', () => {
     });
     await on.fleet.settle();
     expect(endsIn(hubText(), 'db')).toEqual(ends);
+  });
+});
+
+describe('the config of the router of a node', () => {
+  test('is read over REST in the form of v3, follows the services, and is not stored when a client sends it back', async () => {
+    await makeFleet();
+    await on.send('POST', '/services', web);
+    const stored = () =>
+      on.fleet.stores.applications
+        .get(NAMESPACE, 'system-gateway-2')
+        ?.spec.microservices?.find((one) => one.name === 'router');
+    const listed = await on.send('GET', '/microservices/system?application=system-gateway-2');
+    const [{ uuid = '' } = {}] = listed.body.microservices as { uuid?: string }[];
+    const path = `/microservices/system/${uuid}`;
+    const read = async () => {
+      const [config, whole] = [await on.send('GET', `${path}/config`), await on.send('GET', path)];
+      expect(whole.body.config).toBe(config.body);
+      return JSON.parse(config.body as unknown as string) as RouterMap;
+    };
+    const port = String(on.service('web')?.status?.bridgePort);
+    expect(await read()).toMatchObject({
+      metadata: { mode: 'edge', id: nodeUuid(node(2)) },
+      connectors: { 'default-router': { role: 'edge' } },
+      bridges: { tcpListeners: { 'web-listener': { port, address: 'web' } }, tcpConnectors: {} },
+    });
+    const before = stored();
+    const body = (await on.send('GET', path)).body;
+    expect((await on.send('PATCH', path, { config: body.config })).status).toBe(204);
+    expect(stored()).toEqual(before);
+    await on.send('DELETE', '/services/web');
+    expect((await read()).bridges.tcpListeners).toEqual({});
+    // Nothing was changed by the config that a client sent back.
+    expect(stored()?.config).toBeUndefined();
   });
 });

@@ -63,6 +63,19 @@ describe('a create step', () => {
     expect(complete(step, { records: new Map([[OTHER, reader]]) }).unresolved).toEqual(want);
   });
 
+  test('looks at the other microservices of the machine once, however many containers are made', () => {
+    let looks = 0;
+    class Counted<K, V> extends Map<K, V> {
+      override values() {
+        looks++;
+        return super.values();
+      }
+    }
+    const steps = Array.from({ length: 3 }, (_, i) => toCreate({ uuid: OTHER.replace(/.$/, String(i)) }));
+    completeSteps(steps, makePlanInput({ views: new Counted(), records: new Counted() }));
+    expect(looks).toBe(2);
+  });
+
   test('carries the refusal of the policy', () => {
     const policy = policySchema.parse({ privileged: false, registries: ['docker.io'] });
     expect(complete(toCreate({ isPrivileged: true }), { policy }).refusal).toMatch(/no privileged containers/);

@@ -16,12 +16,17 @@ import type { PlanInput } from './context.ts';
  */
 export function completeSteps(steps: readonly BareStep[], input: PlanInput): Step[] {
   const binders = new Binders(input);
+  let known: Neighbours | undefined;
+  const neighbours = () => {
+    known ??= neighboursIn(input);
+    return known;
+  };
   return steps.map((step): Step => {
     switch (step.kind) {
       case 'image':
         return completeImage(step, input);
       case 'create':
-        return completeCreate(step, input, binders);
+        return completeCreate(step, input, { binders, neighbours: neighbours() });
       case 'start':
         return completeStart(step, input, binders);
       default:
@@ -35,7 +40,11 @@ function completeImage(step: BareStepOf<'image'>, { registries, machine, policy 
   return { ...step, pull, instance: machine.instance };
 }
 
-function completeCreate(step: BareStepOf<'create'>, input: PlanInput, binders: Binders): StepOf<'create'> {
+function completeCreate(
+  step: BareStepOf<'create'>,
+  input: PlanInput,
+  { binders, neighbours }: { binders: Binders; neighbours: Neighbours },
+): StepOf<'create'> {
   const { view } = step;
   const binds = bindsOf(view);
   const others = binders.othersThan(step.uuid);
@@ -44,7 +53,7 @@ function completeCreate(step: BareStepOf<'create'>, input: PlanInput, binders: B
     ...step,
     refusal: refusalOf(view, input),
     paths: pathCheck(binds, binds, others, true),
-    ...specOf(step, input),
+    ...specOf(step, input, neighbours),
   };
 }
 
@@ -60,13 +69,28 @@ function completeStart(step: BareStepOf<'start'>, input: PlanInput, binders: Bin
   };
 }
 
-function specOf(step: BareStepOf<'create'>, input: PlanInput): Pick<StepOf<'create'>, 'spec' | 'unresolved'> {
+/** What a new container finds on this machine; looked up once, however many containers are made. */
+interface Neighbours {
+  hasEdgeRouter: boolean;
+  /** `application.microservice`, whose names the engine resolves */
+  names: ReadonlySet<string>;
+}
+
+const neighboursIn = ({ views, records }: PlanInput): Neighbours => ({
+  hasEdgeRouter: [...views.values()].some(isEdgeRouter),
+  names: new Set([...records.values()].map(({ application, name }) => `${application}.${name}`)),
+});
+
+function specOf(
+  step: BareStepOf<'create'>,
+  input: PlanInput,
+  { hasEdgeRouter, names }: Neighbours,
+): Pick<StepOf<'create'>, 'spec' | 'unresolved'> {
   const { imageId, registryId } = step.view;
   try {
-    const hasEdgeRouter = [...input.views.values()].some(isEdgeRouter);
     const spec = containerSpec(step, { ...input.machine, hasEdgeRouter });
     const image = pullTarget(imageId, input.registries.get(registryId)).reference;
-    return { spec: { ...spec, image }, unresolved: unresolvedHosts(spec, input) };
+    return { spec: { ...spec, image }, unresolved: unresolvedHosts(spec, names) };
   } catch (error) {
     if (!(error instanceof EngineError)) throw error;
     return { spec: { invalid: error.message }, unresolved: [] };
@@ -74,8 +98,7 @@ function specOf(step: BareStepOf<'create'>, input: PlanInput): Pick<StepOf<'crea
 }
 
 /** Names of other machines among the extra hosts; names of microservices of this machine are left to the engine. */
-function unresolvedHosts({ extraHosts }: ContainerSpec, { records }: PlanInput): string[] {
-  const names = new Set([...records.values()].map(({ application, name }) => `${application}.${name}`));
+function unresolvedHosts({ extraHosts }: ContainerSpec, names: ReadonlySet<string>): string[] {
   return extraHosts.map(({ address }) => address).filter((address) => isHostName(address) && !names.has(address));
 }
 

@@ -36,6 +36,7 @@ export function arrangePorts(
     for (const step of leaving.values()) if (conflict(step, stays)) leaving.delete(step.containerId);
   }
 
+  const onHost = new Set(containers.filter(({ hostNetwork }) => hostNetwork).map(({ id }) => id));
   const result: { steps: BareStep[]; waits: Wait[] } = { steps: [], waits: [] };
   for (const step of steps) {
     const met =
@@ -49,8 +50,9 @@ export function arrangePorts(
       const message = `port ${portName(met.port)} is held by ${application}.${microservice} of this node`;
       result.waits.push({ uuid: (step as Stop).uuid, why: 'Port', until: now + LOOK_AGAIN, message });
     } else if (step.kind === 'stop' && step.ports) {
-      // Whether another program of the machine has them is asked when the step is carried out.
-      result.steps.push({ ...step, ports: step.ports.filter((port) => !holders.has(portName(port))) });
+      // Whether another program of the machine has them is asked when the step is carried out. A container on the host network may be that program.
+      const isAsked = (port: PortMapping) => !onHost.has(step.containerId) && !holders.has(portName(port));
+      result.steps.push({ ...step, ports: step.ports.filter(isAsked) });
     } else result.steps.push(step);
   }
   return result;

@@ -326,6 +326,19 @@ describe('external ports', () => {
     expect(portsOf(machine)).toEqual([9]);
     expect(machine.records.get(UUID)?.failure).toBeUndefined();
   });
+
+  test('a microservice that leaves the network of the machine gets a port at which it listened there itself', async () => {
+    const machine = new Machine();
+    machine.provide(good);
+    machine.desired = [at(first, 9, { hostNetworkMode: true, portMappings: [] })];
+    await machine.settle(0);
+    const isOnHost = () => machine.engine.running().get(first)?.[0]?.hostNetwork;
+    expect(isOnHost()).toBe(true);
+    machine.foreignPorts.add(9);
+    machine.desired = [at(first, 9)];
+    await machine.settle(0);
+    expect([isOnHost(), portsOf(machine)]).toEqual([false, [9]]);
+  });
 });
 
 test('a crash loop slows down to one start in five minutes and never ends', async () => {

@@ -141,6 +141,17 @@ describe('an application with access', () => {
     expect(Object.keys(revoked('shop'))).toEqual([pump?.sub]);
   });
 
+  test('replaces the user of a microservice that is renamed and keeps its uuid', async () => {
+    const uuid = '7f6ad8d0-2f5b-4b6e-9f8a-1c2d3e4f5a72';
+    await createShop({ microservices: [entryWithBus('pump')] });
+    await edit('shop', ({ microservices: [pump] = [] }) => Object.assign(pump ?? {}, { uuid }));
+    const former = userToken('shop', 'pump')?.sub ?? '';
+    await edit('shop', ({ microservices: [pump] = [] }) => Object.assign(pump ?? {}, { name: 'fan' }));
+    expect(user('shop', 'pump')).toBeUndefined();
+    expect(user('shop', 'fan')?.spec.microserviceUuid).toBe(uuid);
+    expect(Object.keys(revoked('shop'))).toContain(former);
+  });
+
   test('without access ends with its account: everybody is refused by the last token, whose key nobody has any more', async () => {
     await createShop();
     const texts = accountTexts('shop');

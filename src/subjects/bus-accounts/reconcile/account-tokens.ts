@@ -1,5 +1,7 @@
 import type { BusAccount } from '../../../api/v3/bus-account.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
+import { systemClock } from '../../../lib/clock.ts';
+import { createTokenBuckets } from '../../../lib/token-bucket.ts';
 import { uuidOf } from '../../../rules/identity.ts';
 import { onceEach } from '../../../rules/once-each.ts';
 import { makeNkey, publicNkey, signJwt } from '../../../signer/nkeys.ts';
@@ -41,6 +43,22 @@ interface Waiting {
   done: Promise<void>;
 }
 
+/**
+ * An account gets this many tokens at once that refuse replaced keys of users, then one a second: an edit of a rule replaces the keys of all its
+ * users, and each token of the account goes to all servers.
+ */
+const REPLACED = { burst: 2, perSecond: 1 };
+
+const merged = (all: readonly RefusedUsers[]): Required<RefusedUsers> => ({
+  delivered: Object.assign({}, ...all.map(({ delivered }) => delivered)),
+  kept: Object.assign({}, ...all.map(({ kept }) => kept)),
+});
+
+/** Whether a token refuses all these users. */
+const refuses = (token: BusClaims | undefined, { delivered, kept }: RefusedUsers): boolean =>
+  token !== undefined &&
+  Object.entries({ ...delivered, ...kept }).every(([user, time]) => (token.nats.revocations?.[user] ?? 0) >= time);
+
 /** The claims as if both tokens had been one: the later time, and the later time of each revocation. */
 function withRevocations(claims: BusClaims, other: BusClaims): BusClaims {
   const revocations = { ...claims.nats.revocations };
@@ -68,6 +86,9 @@ export function createAccountTokens(
   { secrets, operator, rules }: { secrets: BusSecrets; operator: OperatorKeys; rules: BusRules },
 ) {
   const waiting = new Map<string, Waiting>();
+  /** Replaced keys whose accounts wait for their turn, by Secret. Secrets of the users have them too, for another leader. */
+  const replaced = new Map<string, RefusedUsers>();
+  const turns = createTokenBuckets({ clock: systemClock, ...REPLACED });
 
   const nameOf = (account: BusAccount) => accountSecretName(uuidOf(account));
 
@@ -165,43 +186,63 @@ export function createAccountTokens(
   ): Promise<BusTexts | undefined> =>
     secrets.write({ of: 'account', name: nameOf(account), owner: account }, change, signal);
 
+  /**
+   * Has the account refuse these users from now on. Callers at the same time share a write. Resolves once the Secret says so; an
+   * account without a token has nothing to refuse.
+   */
+  async function refuse(account: BusAccount, revocations: RefusedUsers, signal: AbortSignal): Promise<void> {
+    const key = nameOf(account);
+    const joined = waiting.get(key);
+    if (joined) {
+      joined.revocations.push(revocations);
+      return joined.done;
+    }
+    const batch: Waiting = { revocations: [revocations], done: Promise.resolve() };
+    waiting.set(key, batch);
+    batch.done = (async () => {
+      // Users whose reconciles begin now join.
+      await new Promise((resolve) => setImmediate(resolve));
+      waiting.delete(key);
+      const all = merged([replaced.get(key) ?? {}, ...batch.revocations]);
+      replaced.delete(key);
+      await write(
+        account,
+        async (present) => (present[BUS_KEYS.token] ? next(account, present, all) : undefined),
+        signal,
+      );
+    })();
+    return batch.done;
+  }
+
+  const keysOf = (account: BusAccount): AccountKeys | undefined => keysIn(read(account).texts);
+
   return {
     read,
     /** undefined while the account has no token */
-    keysOf: (account: BusAccount): AccountKeys | undefined => keysIn(read(account).texts),
+    keysOf,
     /** Makes the account have a token by its rule, of the present operator. */
     keep: (account: BusAccount, signal: AbortSignal) => write(account, (present) => next(account, present, {}), signal),
     /** Ends the keys that signed users before, with all that was revoked of them. */
     dropRetiring: (account: BusAccount, signal: AbortSignal) =>
       write(account, (present) => next(account, present, {}, { drops: true }), signal),
+    revoke: refuse,
     /**
-     * Has the account refuse these users from now on. Callers at the same time share a write. Resolves once the Secret says so; an
-     * account without a token has nothing to refuse.
+     * Has the account refuse keys of users that others replaced. While it is not the turn of the account, these keys are added to its next token, and
+     * the result is the time in ms until the caller looks again; undefined: the account refuses them.
      */
-    async revoke(account: BusAccount, revocations: RefusedUsers, signal: AbortSignal): Promise<void> {
+    async revokeReplaced(
+      account: BusAccount,
+      revocations: RefusedUsers,
+      signal: AbortSignal,
+    ): Promise<number | undefined> {
+      if (refuses(keysOf(account)?.token, revocations)) return undefined;
       const key = nameOf(account);
-      const joined = waiting.get(key);
-      if (joined) {
-        joined.revocations.push(revocations);
-        return joined.done;
+      if (turns.take(key)) {
+        await refuse(account, revocations, signal);
+        return undefined;
       }
-      const batch: Waiting = { revocations: [revocations], done: Promise.resolve() };
-      waiting.set(key, batch);
-      batch.done = (async () => {
-        // Users whose reconciles begin now join.
-        await new Promise((resolve) => setImmediate(resolve));
-        waiting.delete(key);
-        const all = {
-          delivered: Object.assign({}, ...batch.revocations.map(({ delivered }) => delivered)),
-          kept: Object.assign({}, ...batch.revocations.map(({ kept }) => kept)),
-        };
-        await write(
-          account,
-          async (present) => (present[BUS_KEYS.token] ? next(account, present, all) : undefined),
-          signal,
-        );
-      })();
-      return batch.done;
+      replaced.set(key, merged([replaced.get(key) ?? {}, revocations]));
+      return turns.waitMs(key);
     },
     /**
      * Signs the token of an account anew, later than these and with their revocations: servers have them, and the datastore, which

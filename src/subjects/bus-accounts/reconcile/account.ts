@@ -1,5 +1,5 @@
 import type { BusAccount } from '../../../api/v3/bus-account.ts';
-import type { Application } from '../../../api/v3/index.ts';
+import type { Application, BusAccountRule } from '../../../api/v3/index.ts';
 import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { createKindController } from '../../../controllers/kind.ts';
@@ -179,9 +179,10 @@ export function createAccountController(
         const uuid = uuidInName('account', metadata.name);
         return uuid === undefined ? [] : stores.busAccounts.byIndex('uuid', uuid).map(keyOf);
       }),
-      watching(
-        stores.busAccountRules,
-        both((rule) => stores.busAccounts.byIndex('rule', v3Name(rule)).map(keyOf)),
+      watching(stores.busAccountRules, (change) =>
+        changesMoreThanStatus(change)
+          ? both((rule: BusAccountRule) => stores.busAccounts.byIndex('rule', v3Name(rule)).map(keyOf))(change)
+          : [],
       ),
       watching(stores.busUsers, ({ object, type }) =>
         type === 'delete'

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { type InMemoryController, startInMemoryController } from '../../../../testing/in-memory-controller.ts';
+import { LABELS } from '../../../api/names.ts';
 import { busOf, entryWithBus, shopWithBus } from '../_fleet.ts';
 
 /** What an edit costs must not depend on how many other accounts, and users of the same account, there are. */
@@ -76,3 +77,33 @@ test('one edit reads and writes as much with many accounts and users as with few
   });
   expect(dear).toEqual([]);
 }, 300_000);
+
+test('an edit of a rule of many users writes few tokens of their accounts, and revokes all former keys', async () => {
+  await using fleet: InMemoryController = await startInMemoryController(1, { env: { BUS_ENABLED: 'true' } });
+  const bus = busOf(() => fleet);
+  const [accounts, users] = [['shop', 'mill'], 60];
+  await bus.send('POST', '/bus/user-rules', { name: 'readers', pubDeny: ['>'] });
+  for (const name of accounts) await bus.send('POST', '/application', { ...shopWithBus(), name, microservices: [] });
+  for (let i = 0; i < users; i++) {
+    const path = `/bus/accounts/${accounts[i % 2]}/users`;
+    const { status } = await fleet.request('POST', path, {
+      token: 'admin',
+      body: { name: `u-${i}`, busRule: 'readers' },
+    });
+    expect(status).toBe(201);
+  }
+  await fleet.settle();
+  const keyOf = (i: number) => bus.userToken(accounts[i % 2] as string, `u-${i}`)?.sub;
+  const former = Array.from({ length: users }, (_, i) => keyOf(i));
+  const signed = { count: 0 };
+  using _ = fleet.stores.secrets.subscribe(({ object }) => {
+    if (object.metadata.labels?.[LABELS.bus] === 'account') signed.count++;
+  });
+  await bus.send('PATCH', '/bus/user-rules/readers', { pubDeny: ['a.>'] });
+  const revoked = () => accounts.flatMap((name) => Object.keys(bus.revoked(name))).sort();
+  await expect.poll(revoked, { timeout: 20_000 }).toEqual(former.toSorted());
+  // Each account has two turns at once, and one a second after them.
+  expect(signed.count).toBeLessThan(accounts.length * 8);
+  const left = () => former.flatMap((_, i) => bus.userTexts(accounts[i % 2] as string, `u-${i}`).former ?? []);
+  await expect.poll(left, { timeout: 20_000 }).toEqual([]);
+}, 60_000);

@@ -22,6 +22,8 @@ export function createBusSecrets({
   namespace,
   stores,
 }: Pick<ControllerDependencies, 'client' | 'namespace' | 'stores'>) {
+  /** data that this process wrote last and that the store did not show yet, by name */
+  const sent = new Map<string, Secret['data']>();
   const textsIn = onceEach((secret: Secret): BusTexts => decodeData(secret.data));
 
   function read(of: BusSecretOf, name: string): BusSecret {
@@ -41,7 +43,7 @@ export function createBusSecrets({
     signal: AbortSignal,
   ): Promise<BusTexts | undefined> {
     let result: BusTexts | undefined;
-    await createOrUpdate<Secret>(
+    const call = createOrUpdate<Secret>(
       client,
       RESOURCES.secrets,
       { namespace, name },
@@ -59,13 +61,17 @@ export function createBusSecrets({
           ...(owner && { ownerReferences: [ownerReference(owner)] }),
         };
         const isSame = present && equal(present.data, data) && equal(present.metadata, metadata);
+        if (isSame) return present;
         const { kind } = RESOURCES.secrets;
-        return isSame
-          ? present
-          : { apiVersion: apiVersionOf(RESOURCES.secrets), kind, type: 'Opaque', ...present, metadata, data };
+        sent.set(name, data);
+        return { apiVersion: apiVersionOf(RESOURCES.secrets), kind, type: 'Opaque', ...present, metadata, data };
       },
       { known: stores.secrets.get(namespace, name), signal, call: { fieldManager: FIELD_MANAGERS.controller } },
     );
+    await call.catch((error: unknown) => {
+      sent.delete(name);
+      throw error;
+    });
     return result;
   }
 
@@ -73,11 +79,20 @@ export function createBusSecrets({
   async function remove(of: BusSecretOf, name: string, signal: AbortSignal): Promise<void> {
     const { known, isTaken } = read(of, name);
     const uid = known?.metadata.uid;
+    sent.delete(name);
     if (uid === undefined || isTaken) return;
     await client.delete(RESOURCES.secrets, { namespace, name }, { signal, preconditions: { uid } });
   }
 
-  return { read, write, remove };
+  /** Whether a Secret that the store shows is what this process wrote there last. Asked once for each change. */
+  function isOwn({ metadata: { name }, data }: Secret): boolean {
+    const own = sent.get(name);
+    if (!own || !equal(own, data)) return false;
+    sent.delete(name);
+    return true;
+  }
+
+  return { read, write, remove, isOwn };
 }
 
 export type BusSecrets = ReturnType<typeof createBusSecrets>;

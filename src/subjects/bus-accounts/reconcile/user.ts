@@ -1,6 +1,6 @@
 import type { BusAccount } from '../../../api/v3/bus-account.ts';
 import type { BusUser } from '../../../api/v3/bus-user.ts';
-import type { Application, BusAccountRule, BusUserRuleSpec } from '../../../api/v3/index.ts';
+import type { Application, BusAccountRule, BusUserRule, BusUserRuleSpec } from '../../../api/v3/index.ts';
 import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { createKindController } from '../../../controllers/kind.ts';
@@ -11,6 +11,8 @@ import type { Progress } from '../../../rules/conditions.ts';
 import { stalled } from '../../../rules/conditions.ts';
 import { uuidOf } from '../../../rules/identity.ts';
 import { v3Name } from '../../../rules/names.ts';
+import { onceEach } from '../../../rules/once-each.ts';
+import { compareTexts } from '../../../rules/precedence.ts';
 import { makeNkey, publicNkey, signJwt } from '../../../signer/nkeys.ts';
 import { type BusClaims, userClaims } from '../../bus-rules/rules/tokens/claims.ts';
 import { credentials } from '../../bus-rules/rules/tokens/credentials.ts';
@@ -21,14 +23,18 @@ import { accessAskedBy } from '../rules/access.ts';
 import { accountNameOf, accountRuleOf } from '../rules/account.ts';
 import { mqttProblem } from '../rules/mqtt.ts';
 import { BUS_KEYS, type BusTexts, parsedText, userSecretName, uuidInName } from '../rules/secret.ts';
-import { isDelivered } from '../rules/user.ts';
+import { isDelivered, isForeignUser } from '../rules/user.ts';
 import type { AccountKeys } from './account-tokens.ts';
 import type { BusParts } from './parts.ts';
 import { missingRule } from './rules.ts';
+import type { BusSecret } from './secrets.ts';
 
 const kind = KINDS.busUsers;
 
 type Former = Readonly<Record<string, number>>;
+/** Texts of a store never change: each token is read once. */
+const tokenIn = onceEach((texts: BusTexts) => decodeToken(texts[BUS_KEYS.token] ?? ''));
+const ownKeyIn = onceEach((texts: BusTexts) => publicNkey(texts[BUS_KEYS.seed] ?? ''));
 const isFormer = (value: unknown) =>
   typeof value === 'object' && value !== null && Object.values(value).every((time) => typeof time === 'number');
 
@@ -41,20 +47,30 @@ export function createUserController(
   { secrets, tokens, rules, handOver }: BusParts,
 ): Controller {
   const { stores, clock } = deps;
-  const secretOf = (user: BusUser) => secrets.read('user', userSecretName(uuidOf(user)));
+  /** Unix ms of the next token of an account, by the uid of a user whose former key it is to refuse */
+  const turns = new Map<string | undefined, number>();
+  /** what the present run of a user wrote, which the store may not show yet */
+  const written = new WeakMap<BusUser, BusTexts>();
+  function secretOf(user: BusUser): BusSecret {
+    const secret = secrets.read('user', userSecretName(uuidOf(user)));
+    return { ...secret, texts: written.get(user) ?? secret.texts };
+  }
 
   const accountOf = ({ spec: { account } }: BusUser): BusAccount | undefined =>
     holderIn(KINDS.busAccounts, stores.busAccounts.byIndex('name', account), 'name', account);
 
   /** The application whose microservice the user is for, while that asks for it. */
-  function askerOf({ spec: { microserviceUuid, account } }: BusUser): Application | undefined {
+  function askerOf(user: BusUser): Application | undefined {
+    const { microserviceUuid, account } = user.spec;
     if (microserviceUuid === undefined) return undefined;
     return stores.applications
       .byIndex('microservice', microserviceUuid)
       .find(
         (application) =>
           v3Name(application) === account &&
-          accessAskedBy(application)?.users.some((user) => user.microserviceUuid === microserviceUuid),
+          accessAskedBy(application)?.users.some(
+            (asked) => asked.microserviceUuid === microserviceUuid && asked.name === v3Name(user),
+          ),
       );
   }
 
@@ -97,9 +113,9 @@ export function createUserController(
     present: BusTexts,
   ): Promise<BusTexts | undefined> {
     const { keys } = account;
-    const decoded = decodeToken(present[BUS_KEYS.token] ?? '');
+    const decoded = tokenIn(present);
     const ownSeed = present[BUS_KEYS.seed];
-    const former = ownSeed !== undefined && decoded?.sub === publicNkey(ownSeed) ? decoded : undefined;
+    const former = ownSeed !== undefined && decoded?.sub === ownKeyIn(present) ? decoded : undefined;
     const iat = nextIat(Math.floor(clock() / 1_000), former);
     const seedOf = (issuer: string) => (issuer === keys.extra.key ? keys.extra.seed : keys.signing.seed);
     const signed = async (seed: string, claims: BusClaims, more: BusTexts = {}): Promise<BusTexts> => {
@@ -141,17 +157,21 @@ export function createUserController(
     isDelivered(user, object.spec.system !== undefined) ? { delivered: keys } : { kept: keys };
 
   async function prepare(user: BusUser, signal: AbortSignal): Promise<void> {
+    turns.delete(user.metadata.uid);
+    written.delete(user);
     const object = accountOf(user);
     const keys = object && tokens.keysOf(object);
     if (!object || !keys || user.metadata.deletionTimestamp || !deps.platform.isBusEnabled) return;
-    if (isEnding(object) || holder(user) !== user.metadata.uid) return;
+    if (isEnding(object) || isForeignUser(user, object) || holder(user) !== user.metadata.uid) return;
     const write = { of: 'user' as const, name: userSecretName(uuidOf(user)), owner: user };
     const texts = await secrets.write(write, (present) => next(user, { keys, object }, present), signal);
+    if (texts) written.set(user, texts);
     const former = texts ? formerIn(texts) : {};
     if (Object.keys(former).length === 0) return handOver.forget(user);
-    const issuedAt = decodeToken(texts?.[BUS_KEYS.token] ?? '')?.iat ?? 0;
+    const issuedAt = (texts && tokenIn(texts))?.iat ?? 0;
     if (!handOver.isDone(user, issuedAt)) return;
-    await tokens.revoke(object, revocations(user, object, former), signal);
+    const waitMs = await tokens.revokeReplaced(object, revocations(user, object, former), signal);
+    if (waitMs !== undefined) return void turns.set(user.metadata.uid, clock() + waitMs);
     await secrets.write(
       write,
       async (present) => {
@@ -172,9 +192,10 @@ export function createUserController(
 
   /** Revokes the user before its end; an account that ends refuses everybody. */
   async function release(user: BusUser, signal: AbortSignal): Promise<void> {
+    turns.delete(user.metadata.uid);
     const object = accountOf(user);
     const { texts } = secretOf(user);
-    const token = decodeToken(texts[BUS_KEYS.token] ?? '');
+    const token = tokenIn(texts);
     if (object && token && isEnding(object)) await tokens.end(object, token.iat, signal);
     else if (object && token)
       await tokens.revoke(object, revocations(user, object, { ...formerIn(texts), [token.sub]: token.iat }), signal);
@@ -189,6 +210,12 @@ export function createUserController(
       return stalled({
         reason: 'BusAccountNotFound',
         message: `there is no bus account ${JSON.stringify(user.spec.account)}`,
+      });
+    if (isForeignUser(user, object))
+      return stalled({
+        reason: 'BusUserOfSystem',
+        message:
+          'the controller alone makes users of nodes and of accounts of the system: this one gets no key, delete it',
       });
     const { isTaken, name, texts } = secretOf(user);
     if (isTaken)
@@ -229,12 +256,15 @@ export function createUserController(
     next(user) {
       const { expiresAt } = user.spec;
       const end = expiresAt === undefined ? undefined : Date.parse(expiresAt);
-      const times = [end !== undefined && end > clock() ? end : undefined, handOver.dueAt(user)];
+      const times = [
+        end !== undefined && end > clock() ? end : undefined,
+        turns.get(user.metadata.uid) ?? handOver.dueAt(user),
+      ];
       const ahead = times.filter((time) => time !== undefined);
       return ahead.length > 0 ? Math.min(...ahead) : undefined;
     },
     status(user) {
-      const token = decodeToken(secretOf(user).texts[BUS_KEYS.token] ?? '');
+      const token = tokenIn(secretOf(user).texts);
       return token ? { publicKey: token.sub, issuedAt: token.iat, rule: rules.ofUser(user).name } : {};
     },
     watches: [
@@ -242,7 +272,7 @@ export function createUserController(
         if (initial) return [];
         const { name } = object.metadata;
         const user = uuidInName('user', name);
-        if (user !== undefined) return stores.busUsers.byIndex('uuid', user).map(keyOf);
+        if (user !== undefined) return secrets.isOwn(object) ? [] : stores.busUsers.byIndex('uuid', user).map(keyOf);
         const account = uuidInName('account', name);
         if (account === undefined) return [];
         // Other revocations concern no user.
@@ -269,9 +299,8 @@ export function createUserController(
             )
           : [],
       ),
-      watching(
-        stores.busUserRules,
-        both((rule) => stores.busUsers.byIndex('rule', v3Name(rule)).map(keyOf)),
+      watching(stores.busUserRules, (change) =>
+        changesMoreThanStatus(change) && !change.initial ? [...new Set(both(usersByRule)(change))] : [],
       ),
       watching(stores.applications, (change) =>
         changesMoreThanStatus(change) && !change.initial
@@ -285,6 +314,13 @@ export function createUserController(
 
   function usersOf(account: BusAccount): readonly string[] {
     return stores.busUsers.byIndex('account', accountNameOf(account)).map(keyOf);
+  }
+
+  /** Users of one account follow each other, so that it refuses the former keys of many with one token. */
+  function usersByRule(rule: BusUserRule): string[] {
+    const account = ({ spec }: BusUser) => spec.account;
+    const users = stores.busUsers.byIndex('rule', v3Name(rule));
+    return users.toSorted((a, b) => compareTexts(account(a), account(b))).map(keyOf);
   }
 
   function mqttUsersOf(account: BusAccount): readonly string[] {

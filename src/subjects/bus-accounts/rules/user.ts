@@ -1,3 +1,4 @@
+import type { BusAccount } from '../../../api/v3/bus-account.ts';
 import type { BusUser } from '../../../api/v3/bus-user.ts';
 import { SYSTEM_ACCOUNT } from '../../../rules/bus-accounts.ts';
 import { v3Name } from '../../../rules/names.ts';
@@ -35,3 +36,18 @@ export const userRuleOf = (user: Pick<BusUser, 'spec'>): string => user.spec.rul
 /** Whether the controller itself hands out the credentials: to a microservice, to a bus server or to itself. */
 export const isDelivered = ({ spec }: Pick<BusUser, 'spec'>, isOfSystem: boolean): boolean =>
   isOfSystem || spec.microserviceUuid !== undefined || spec.node !== undefined;
+
+/**
+ * Whether a user has a place of the system, in which the controller makes other users: in an account of the system, or as the user of
+ * a node. Where no policy is installed, whoever may write a BusUser could take such a place, and servers would obey the credentials.
+ */
+export function isForeignUser(user: Pick<BusUser, 'metadata' | 'spec'>, { spec }: Pick<BusAccount, 'spec'>): boolean {
+  const { node, microserviceUuid } = user.spec;
+  const expected = {
+    system: node === undefined ? HUB_USER : serverUserName(node),
+    leaf: node !== undefined && node === spec.node ? leafAdminName(node) : undefined,
+    controller: node === undefined ? CONTROLLER_USER : undefined,
+  };
+  if (spec.system !== undefined) return microserviceUuid !== undefined || v3Name(user) !== expected[spec.system];
+  return node !== undefined && v3Name(user) !== leafUserName(node);
+}

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { busClient, startBusServer, type TestServer } from '../../../../testing/bus.ts';
+import { freePort } from '../../../../hack/ports.ts';
+import { busClient, startBusServer, type TestConfig, type TestServer } from '../../../../testing/bus.ts';
+import { tlsFiles } from '../../../../testing/bus-tls.ts';
 import {
   type InMemoryController,
   NAMESPACE,
@@ -27,13 +29,17 @@ const userOf = (account: string, name: string) => ({
 
 /** A server that trusts the operator of the installation, and is its hub. */
 async function startHub(): Promise<TestServer> {
-  const system = { publicKey: bus.accountToken('SYS')?.sub ?? '', token: () => bus.accountTexts('SYS').token ?? '' };
-  const server = await startBusServer({ operator: bus.texts(operatorSecretName()).token ?? '', system });
+  const server = await startTrusting();
   await putHub(server);
   return server;
 }
 
-async function putHub({ serverPort }: TestServer) {
+function startTrusting(config: TestConfig = {}): Promise<TestServer> {
+  const system = { publicKey: bus.accountToken('SYS')?.sub ?? '', token: () => bus.accountTexts('SYS').token ?? '' };
+  return startBusServer({ operator: bus.texts(operatorSecretName()).token ?? '', system }, config);
+}
+
+async function putHub({ serverPort }: Pick<TestServer, 'serverPort'>) {
   const put = await bus.send('PUT', '/bus/hub', { host: '127.0.0.1', serverPort });
   expect(put.status).toBe(200);
 }
@@ -56,6 +62,24 @@ describe('a hub that is named', () => {
     await to.flush();
     from.publish('pressure', '7 bar');
     for await (const message of received) expect(message.string()).toBe('7 bar');
+  });
+
+  test('with TLS for clients gets the tokens by TLS, and so do sessions between replicas', async () => {
+    await bus.send('POST', '/application', shopWithBus());
+    const serverPort = await freePort();
+    await putHub({ serverPort });
+    const stored = hub();
+    if (!stored) throw new Error('there is no hub');
+    fleet.cluster.edit(stored, ({ spec }) => Object.assign(spec, { clientTls: true }));
+    const secretName = 'skerry-ca-default-bus-local-ca';
+    await expect.poll(() => bus.texts(secretName)['tls.key']).toBeDefined();
+    const { 'ca.crt': ca = '', 'tls.crt': cert = '', 'tls.key': key = '' } = bus.texts(secretName);
+    const server = await startTrusting({ serverPort, clientTls: await tlsFiles({ ca, pair: { cert, key } }) });
+    await isReady();
+    await busClient(server.url, userOf('shop', 'pump'), ca);
+    const relay = createRelayHub(fleet.stores, { namespace: NAMESPACE });
+    expect(relay.servers()).toEqual([`tls://127.0.0.1:${server.serverPort}`]);
+    expect(relay.ca()).toBe(ca);
   });
 
   test('ends the open connection of a microservice within 5 s of the answered call that takes its access', async () => {

@@ -17,6 +17,7 @@ import {
   watching,
 } from '../../../kube/mod.ts';
 import { systemClock } from '../../../lib/clock.ts';
+import { BUS_CA } from '../../../rules/bus-access.ts';
 import { SYSTEM_ACCOUNT } from '../../../rules/bus-accounts.ts';
 import { HUB_OBJECT } from '../../../rules/bus-hub.ts';
 import { uuidOf } from '../../../rules/identity.ts';
@@ -120,11 +121,14 @@ export function createHubDelivery(
     },
   };
 
+  const ca = () => decodeData(stores.secrets.get(namespace, BUS_CA.secret)?.data)[BUS_CA.key];
+
   async function dial({ url }: HubMember, signal: AbortSignal): Promise<BusConnection> {
     const user = objects.userNamed(SYSTEM_ACCOUNT, HUB_USER);
     const creds = user && secrets.read('user', userSecretName(uuidOf(user))).texts[BUS_KEYS.creds];
     if (!creds) throw new Error('the user of the system for the hub has no credentials yet');
-    return connect({ servers: [url], creds, name: FIELD_MANAGERS.controller, signal });
+    const tls = url.startsWith('tls:') ? { ca: ca() ?? '' } : undefined;
+    return connect({ servers: [url], creds, name: FIELD_MANAGERS.controller, signal, ...(tls && { tls }) });
   }
 
   /** Signs the token of an account anew, with what later tokens of servers say. */

@@ -1,10 +1,13 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startBusServer } from '../../../../testing/bus.ts';
 import { type InMemoryController, startInMemoryController } from '../../../../testing/in-memory-controller.ts';
+import type { BusHub } from '../../../api/v3/bus-hub.ts';
+import { refOf } from '../../../kube/mod.ts';
 import { BUS_MOVE } from '../../../rules/bus-clients.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import { busOf, entryWithBus } from '../../bus-accounts/_fleet.ts';
 import { operatorSecretName } from '../../bus-accounts/rules/secret.ts';
+import { RESOURCES } from '../../kinds.ts';
 
 /** Nodes without bus servers, whose containers reach a hub elsewhere. */
 const NODES = 20;
@@ -79,3 +82,19 @@ test('another address of the hub replaces no container at once, a few with each 
   expect(servers()).toEqual({ [urlOf('localhost')]: NODES });
   expect(bus.readyOf(hub())).toMatchObject({ status: 'True' });
 }, 120_000);
+
+test('applications are reconciled when the address of the hub changes, and not when its status says other things of its servers', async () => {
+  // An example address (RFC 5737), where nothing answers.
+  expect((await bus.send('PUT', '/bus/hub', { host: '192.0.2.1' })).status).toBe(200);
+  const readWith = async (status: Partial<BusHub['status']>) => {
+    fleet.objectsRead.clear();
+    const patch = { type: 'merge' as const, body: { status } };
+    await fleet.cluster.client.patch(RESOURCES.busHubs, refOf(hub() as BusHub), patch, { subresource: 'status' });
+    await fleet.settle();
+    return [...fleet.objectsRead.keys()].filter((what) => what === 'applications.byIndex bus');
+  };
+  const other = await readWith({ answering: 7, current: 7, trusted: [] });
+  expect(other).toEqual([]);
+  const address = await readWith({ clients: { host: 'hub.plant.example', port: 4222 } });
+  expect(address).toEqual(['applications.byIndex bus']);
+}, 60_000);

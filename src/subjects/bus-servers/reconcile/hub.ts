@@ -1,4 +1,4 @@
-import { BUS_HUB_CERTIFICATES } from '../../../api/names.ts';
+import { BUS_HUB_CERTIFICATES, SYSTEM_AUTHORITY } from '../../../api/names.ts';
 import type { BusHub } from '../../../api/v3/bus-hub.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { createKindController } from '../../../controllers/kind.ts';
@@ -15,7 +15,8 @@ import { trustedOperators } from '../../bus-accounts/rules/operator.ts';
 import { accountSecretName, BUS_KEYS, operatorSecretName } from '../../bus-accounts/rules/secret.ts';
 import { decodeToken } from '../../bus-rules/rules/tokens/decode.ts';
 import { KINDS } from '../../kinds.ts';
-import { HUB_NAMES, hubMembers, hubSettings, isMade, membersOf } from '../rules/hub.ts';
+import { makeSystemAuthority } from '../../pki/reconcile/system-authority.ts';
+import { HUB_NAMES, hasClientTls, hubMembers, hubSettings, isMade, membersOf } from '../rules/hub.ts';
 import type { HubPlacement } from '../rules/hub-objects.ts';
 import { hubNode, hubOn } from '../rules/system-hub.ts';
 import type { HubStates } from './delivery.ts';
@@ -81,6 +82,8 @@ export function createHubController(
       KINDS.busHubs.verdict?.(hub, () => undefined)
     )
       return;
+    // A server elsewhere needs nothing else of it.
+    if (hasClientTls(hub)) await makeSystemAuthority(deps, SYSTEM_AUTHORITY.busLocal, signal);
     const placement = placementOf(hub);
     if (!placement) return;
     if (!isMade(hub, deps.hub)) return servers.remove(hub, signal);
@@ -184,7 +187,7 @@ export function createHubController(
       });
       const signer = operatorOfTokens(stored);
       return {
-        ...(hub !== stored && ofNode),
+        ...(hub !== stored && { ...ofNode, clientTls: hub.spec.clientTls === true }),
         ...(host !== undefined && { host }),
         ...(clients && { clients }),
         members,

@@ -1,11 +1,13 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { startBusServer, type TestServer } from '../../../../testing/bus.ts';
+import { busClient, startBusServer, type TestServer } from '../../../../testing/bus.ts';
 import { type InMemoryController, startInMemoryController } from '../../../../testing/in-memory-controller.ts';
+import { uuidOf } from '../../../rules/identity.ts';
 import { publicNkey } from '../../../signer/nkeys.ts';
 import { busOf, shopWithBus } from '../../bus-accounts/_fleet.ts';
 import { trustedOperators } from '../../bus-accounts/rules/operator.ts';
-import { operatorSecretName } from '../../bus-accounts/rules/secret.ts';
+import { accountSecretName, operatorSecretName } from '../../bus-accounts/rules/secret.ts';
 
 /** Another key of the operator, with a real server as the hub. */
 let fleet: InMemoryController;
@@ -33,6 +35,16 @@ async function startHub(): Promise<TestServer> {
   await until(status).toMatchObject({ answering: 1, trusted: [operatorKey()], operator: operatorKey() });
   return server;
 }
+/** Starts a server again with the operators that servers trust now. */
+async function startTrusting(server: TestServer): Promise<void> {
+  const { sub, token } = { sub: bus.accountToken('SYS')?.sub, token: bus.accountTexts('SYS').token };
+  const text = readFileSync(server.configFile, 'utf8')
+    .replace(/^operator: \[[^\]]*\]/m, `operator: ${JSON.stringify(trustedOperators(texts()))}`)
+    .replace(new RegExp(`"?${sub}"?: ".*"`), `${sub}: "${token}"`);
+  writeFileSync(server.configFile, text);
+  await server.start();
+}
+
 /** Another leader continues after the longest time for servers that are silent. */
 async function waitLong() {
   fleet.time.now += 11 * 60_000;
@@ -50,11 +62,8 @@ test('a server of the hub that answers is waited for until it was started with t
   expect(messageOf()).toContain('the token next-token of the Secret skerry-bus-operator');
   expect(signers()).toEqual([former]);
 
-  const both = `operator: ${JSON.stringify(trustedOperators(texts()))}`;
-  const text = readFileSync(server.configFile, 'utf8').replace(/^operator: \[[^\]]*\]/m, both);
   await server.kill();
-  writeFileSync(server.configFile, text);
-  await server.start();
+  await startTrusting(server);
   await until(() => signers().includes(former)).toBe(false);
   const next = operatorKey();
   expect(signers()).toEqual([next]);
@@ -75,3 +84,45 @@ test('a server of the hub that is silent holds a rotation up for ten minutes', a
   await waitLong();
   await until(() => signers().includes(former)).toBe(false);
 }, 90_000);
+
+test.each([
+  ['missed', false],
+  ['lost all tokens after', true],
+])(
+  'a server that %s the last token of an account refuses its users once it trusts the next operator alone',
+  async (_, isLost) => {
+    const server = await startHub();
+    await bus.send('POST', '/application', shopWithBus({ name: 'mill' }));
+    const shop = bus.account('shop');
+    if (!shop) throw new Error('no account');
+    const users = { gone: bus.userTexts('shop', 'pump'), stays: bus.userTexts('mill', 'pump') };
+    const comes = async ({ creds = '' }: { creds?: string }) => {
+      const client = await busClient(server.url, { publicKey: '', creds });
+      await client.close();
+    };
+    await until(() => comes(users.gone).then(() => 'in', String)).toBe('in');
+    await until(() => comes(users.stays).then(() => 'in', String)).toBe('in');
+    await server.kill();
+    await bus.edit('shop', (spec) => Object.assign(spec, { busConfig: { busAccess: false } }));
+    const lastToken = () => bus.decode(bus.texts(accountSecretName(uuidOf(shop))).token);
+    await until(() => lastToken()?.nats.revocations?.['*']).toBeGreaterThan(0);
+
+    const former = operatorKey();
+    await bus.send('POST', '/bus/operator/rotate');
+    await waitLong();
+    await until(() => operatorKey() !== former).toBe(true);
+    await waitLong();
+    await until(() => trustedOperators(texts()).length).toBe(1);
+    expect(lastToken()?.iss).toBe(former);
+
+    if (isLost) for (const file of readdirSync(join(server.dir, 'tokens'))) rmSync(join(server.dir, 'tokens', file));
+    await startTrusting(server);
+    await until(status).toMatchObject({ answering: 1, current: 1, operator: operatorKey() });
+    const { status: isReady, message } =
+      fleet.stores.busHubs.list()[0]?.status?.conditions?.find(({ type }) => type === 'Ready') ?? {};
+    expect([isReady, message]).toEqual(['True', expect.any(String)]);
+    await expect(comes(users.gone)).rejects.toThrow('Authorization');
+    await comes(users.stays);
+  },
+  120_000,
+);

@@ -1,13 +1,10 @@
 import { z } from 'zod';
-import { API_VERSION } from '../../../api/names.ts';
 import { type BusHub, busHubSpecSchema } from '../../../api/v3/bus-hub.ts';
 import { replyShape } from '../../../kinds/rest.ts';
-import { equal } from '../../../kube/compare.ts';
 import type { RestDependencies } from '../../../rest/contract/dependencies.ts';
 import { notFound } from '../../../rest/contract/errors.ts';
 import { grouped, route } from '../../../rest/contract/route.ts';
-import { isPresent } from '../../../rest/objects/deletion.ts';
-import { edit, withChanges } from '../../../rest/objects/edit.ts';
+import { putOnlyOne, readOnlyOne } from '../../../rest/objects/only-one.ts';
 import { HUB_OBJECT } from '../../../rules/bus-hub.ts';
 import { busHubKind } from '../kinds/bus-hub.ts';
 import { hubSettings, requireHub } from '../rules/hub.ts';
@@ -26,16 +23,14 @@ const shape = replyShape(
   'BusHub',
 );
 
-/** The members that have a value. */
-const defined = (spec: BusHub['spec']): BusHub['spec'] =>
-  Object.fromEntries(Object.entries(spec).filter(([, value]) => value !== undefined));
-
 const read = (hub: BusHub) => ({ host: null, ...hubSettings(hub) });
 
-async function present({ busHubs }: RestDependencies, signal: AbortSignal): Promise<BusHub | undefined> {
-  const hub = await busHubs.read(HUB_OBJECT, signal);
-  return hub && isPresent(hub) ? hub : undefined;
-}
+const only = ({ busHubs }: RestDependencies) => ({
+  objects: busHubs,
+  kind: busHubKind.resource.kind,
+  name: HUB_OBJECT,
+  require: requireHub,
+});
 
 /** The hub of the message bus: one, so that it has no name in a path. */
 export const hubRoutes = grouped(busHubKind.rest.tag, [
@@ -48,7 +43,7 @@ export const hubRoutes = grouped(busHubKind.rest.tag, [
     reply: { status: 200, schema: shape },
     errors: [404],
     async handler({ deps, signal }) {
-      const hub = await present(deps, signal);
+      const hub = await readOnlyOne(only(deps), signal);
       if (!hub) throw notFound('BUS_HUB_NOT_FOUND', 'there is no hub of the message bus: PUT /bus/hub names one');
       return read(hub);
     },
@@ -65,21 +60,7 @@ export const hubRoutes = grouped(busHubKind.rest.tag, [
     reply: { status: 200, schema: shape },
     errors: [409],
     async handler({ deps, body: settings, signal }) {
-      const named = { ...Object.fromEntries(Object.keys(fields).map((field) => [field, undefined])), ...settings };
-      requireHub({ spec: named });
-      const { busHubs } = deps;
-      const hub = await present(deps, signal);
-      if (!hub) {
-        const metadata = { name: HUB_OBJECT };
-        const created = { apiVersion: API_VERSION, kind: busHubKind.resource.kind, metadata, spec: settings };
-        return read(await busHubs.create(created, signal));
-      }
-      const readHub = async () => (await present(deps, signal)) ?? hub;
-      const change = (now: BusHub) => {
-        const spec = defined({ ...now.spec, ...named });
-        return equal(spec, now.spec) ? now : withChanges(now, { spec });
-      };
-      return read(await edit(busHubs, readHub, change, signal));
+      return read(await putOnlyOne(only(deps), { fields: Object.keys(fields), settings }, signal));
     },
   }),
 ]);

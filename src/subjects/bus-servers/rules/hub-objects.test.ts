@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { makeBus, natsServer } from '../../../../testing/bus.ts';
 import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import type { BusHub } from '../../../api/v3/bus-hub.ts';
-import { hubSettings } from './hub.ts';
+import { hubMembers, hubSettings } from './hub.ts';
 import { type HubPlacement, hubConfig, hubHosts, hubObjects, type StoreMark, storeMarkIn } from './hub-objects.ts';
 
 const placement: HubPlacement = {
@@ -63,6 +63,19 @@ describe('the configuration of the hub', () => {
     expect(checked.stderr).toContain('configuration file');
     expect(text.includes('nats://bus-2.bus-headless.skerry.svc:6222')).toBe(replicas === 3);
   });
+});
+
+test('the members of a hub with TLS for clients have the certificate of devices at the port of clients, and are replaced for it', () => {
+  const [plain, secure] = [hubOf(), hubOf({ clientTls: true })].map((hub) => configOf(hub));
+  const tls = /^tls: \{\n {2}cert_file: "([^"]+)"\n {2}key_file: "([^"]+)"/m;
+  expect(secure?.files['server.conf']?.match(tls)?.slice(1)).toEqual([
+    '/etc/nats/config/mqtt.tls.crt',
+    '/etc/nats/config/mqtt.tls.key',
+  ]);
+  expect(plain?.files['server.conf']).not.toMatch(tls);
+  expect(secure?.start).not.toBe(plain?.start);
+  const urls = hubMembers(hubOf({ clientTls: true }), 'skerry', { replicas: 1 }).map(({ url }) => url);
+  expect(urls).toEqual(['tls://bus-0.bus-headless.skerry.svc:4222']);
 });
 
 describe('the Service of a hub that gets another port', () => {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { BUS_HUB_CERTIFICATES, GROUP } from '../../../api/names.ts';
 import type { BusHub } from '../../../api/v3/bus-hub.ts';
 import type { HubServersOptions } from '../../../rules/bus-hub.ts';
-import { HUB_NAMES, hubSettings, memberHost } from './hub.ts';
+import { HUB_NAMES, hasClientTls, hubSettings, memberHost } from './hub.ts';
 import { isSmallerStore, type ServerConfigInput, serverConfig, startedWith } from './server-config.ts';
 import { serverName } from './server-names.ts';
 import { storeBytes } from './sizes.ts';
@@ -138,6 +138,7 @@ function configOf(hub: BusHub, placement: HubPlacement, trust: HubTrust): Server
     mode: 'hub',
     name: { variable: POD_NAME },
     serverPort: settings.serverPort,
+    ...(hasClientTls(hub) && { clientTls: tls('mqtt') }),
     // The kubelet asks from outside of the pod. The NetworkPolicy lets nobody else in.
     monitor: { address: '0.0.0.0', port: settings.httpPort },
     operators: trust.operators,

@@ -40,6 +40,10 @@ export function hubSettings({ spec, status }: Pick<BusHub, 'spec' | 'status'>): 
   return { ...(host !== undefined && { host }), ...(Object.fromEntries(entries) as unknown as HubSettings) };
 }
 
+/** Whether clients of a hub have to connect by TLS. */
+export const hasClientTls = ({ spec, status }: Pick<BusHub, 'spec' | 'status'>): boolean =>
+  ((spec.host === undefined ? status?.clientTls : undefined) ?? spec.clientTls) === true;
+
 /** Why a hub cannot be, although each of its members has the right form. */
 export function hubProblem({ spec }: Pick<BusHub, 'spec'>): { field: string; message: string } | undefined {
   const settings = hubSettings({ spec });
@@ -75,6 +79,7 @@ export const membersOf = (hub: Pick<BusHub, 'spec'>, made: MadeMembers | undefin
 /** A server of the hub as the leader reaches it. */
 export interface HubMember {
   name: string;
+  /** `tls:` where clients have to connect by TLS, else `nats:` */
   url: string;
   /** whether a pod of this name runs it */
   isPod: boolean;
@@ -89,7 +94,8 @@ export function hubMembers(
   const { serverPort, host: known } = hubSettings(hub);
   // Where a node of the system is the hub, the status has its address.
   const host = hub.spec.isExternal ? hub.spec.host : known;
-  const urlOf = (of: string) => `nats://${of.includes(':') ? `[${of}]` : of}:${serverPort}`;
+  const scheme = hasClientTls(hub) ? 'tls' : 'nats';
+  const urlOf = (of: string) => `${scheme}://${of.includes(':') ? `[${of}]` : of}:${serverPort}`;
   if (isMade(hub, made))
     return Array.from({ length: membersOf(hub, made) }, (_, i) => ({
       name: memberName(i),

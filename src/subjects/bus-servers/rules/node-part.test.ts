@@ -13,6 +13,7 @@ import {
   startBusServer,
   type TestAccount,
   type TestUser,
+  withoutTls,
 } from '../../../../testing/bus.ts';
 import { tlsFiles } from '../../../../testing/bus-tls.ts';
 import { makeBusLookups } from '../../../../testing/inputs.ts';
@@ -241,6 +242,23 @@ describe('the server of a node', () => {
     await expect(busClient(node.url, user)).rejects.toThrow('Authorization');
   });
 
+  test('refuses clients without TLS where its node asks for it, and lets the agent in by the certificates that the agent has', async () => {
+    const pumps = bus.account('pumps');
+    const given: Given = {
+      spec: { busClientTls: true },
+      accounts: { pumps: { account: pumps, token: pumps.token(), leafUser: pumps.user('leaf-gw-1') } },
+    };
+    const node = await startNode(given);
+    const port = Number(new URL(node.url).port);
+    expect(await withoutTls(port)).toBe('is ended');
+    const ca = readFileSync((await tls).ca, 'utf8');
+    await busClient(node.url, pumps.user('a'), ca);
+    const options = { servers: [`tls://127.0.0.1:${port}`], tls: { ca }, creds: ADMIN.creds, name: 'test', signal };
+    const agent = await connectBus(options);
+    await agent.push(pumps.token(), signal);
+    await agent.close();
+  });
+
   test('lets in the users of its first account, and of further ones, after a reload that ends no connection', async () => {
     const [pumps, fans] = [bus.account('pumps'), bus.account('fans')];
     const leaf = (account: TestAccount) => ({ account, token: account.token(), leafUser: account.user('leaf-gw-1') });
@@ -285,6 +303,7 @@ describe('the part of the bus', () => {
     ['another size of the store', { spec: { jsStorageSize: '2g' } }],
     ['another port', { spec: { busServerPort: 4999 } }],
     ['another key', { key: 'x'.repeat(32) }],
+    ['TLS for clients', { spec: { busClientTls: true } }],
     ['a second operator', { operators: [makeBus().operator, bus.operator] }],
   ] as [string, Given][])('replaces the container for %s', (_, given) => {
     expect(wantsOf(given).files.start).not.toBe(wantsOf({}).files.start);
@@ -328,6 +347,22 @@ describe('the part of the bus', () => {
     const differing = Object.keys(after).filter((path) => after[path] !== before[path] && path.startsWith('tokens-'));
     expect(differing).toHaveLength(1);
     expect(Object.keys(after).filter((path) => path.startsWith('tokens-')).length).toBeGreaterThan(8);
+  });
+
+  test('gives the agent the certificates by which it knows its server only where clients need TLS', () => {
+    const systemFiles = (spec: Partial<EdgeNodeSpec>) => {
+      const own = inputsOf({});
+      const ca = { 'ca.crt': base64('CA') };
+      const secret = (name: string) => (name === 'skerry-ca-default-bus-local-ca' ? ca : own.secret(name));
+      const { sets = [] } =
+        BUS_SERVER.wants(makeNode({ name: 'gw-1', spec }), FACTS)?.files?.({ ...own, secret }) ?? {};
+      return sets.find(({ name }) => name === 'bus-system')?.files;
+    };
+    expect(systemFiles({})).toEqual({ 'system.creds': base64(ADMIN.creds) });
+    expect(systemFiles({ busClientTls: true })).toEqual({
+      'system.creds': base64(ADMIN.creds),
+      'ca.crt': base64('CA'),
+    });
   });
 
   test.each([

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { BUILT_IN_CATALOG_ITEMS } from '../../../api/names.ts';
 import type { EdgeNode, MicroserviceEntry } from '../../../api/v3/index.ts';
-import { BUS_SERVER_PORT } from '../../../rules/bus-access.ts';
+import { BUS_CA, BUS_SERVER_PORT } from '../../../rules/bus-access.ts';
 import { HUB_UPSTREAM } from '../../../rules/bus-hub.ts';
 import type { BusLookups } from '../../../rules/bus-lookups.ts';
 import { v3Name } from '../../../rules/names.ts';
@@ -103,6 +103,7 @@ function filesOf(node: EdgeNode, mode: BusMode, { bus, key, secret, upstreamNode
   const operators = operatorsIn(secret(operatorSecretName()));
   const store = key(STORE_KEY);
   const system = bus && systemOf(bus, node);
+  const ca = node.spec.busClientTls ? secret(BUS_CA.secret)?.[BUS_CA.key] : undefined;
   const systemUser = system && secret(system.secret)?.creds;
   if (!bus) return { sets: [], lacks: lacks('the message bus is off: set BUS_ENABLED') };
   if (operators.length === 0) return { sets: [], lacks: lacks('the operator of the message bus is not made yet') };
@@ -135,7 +136,7 @@ function filesOf(node: EdgeNode, mode: BusMode, { bus, key, secret, upstreamNode
           ...Object.fromEntries(credentials),
         },
       },
-      systemSet(systemUser),
+      systemSet(systemUser, ca),
     ],
   };
 }
@@ -148,9 +149,9 @@ function operatorsIn(content: Base64ByKey | undefined): string[] {
 }
 
 /** The user by which the agent tells the server on its machine; the container does not have it. */
-const systemSet = (creds: string): SystemFileSet => ({
+const systemSet = (creds: string, ca: string | undefined): SystemFileSet => ({
   name: BUS_SETS.system,
-  files: { [BUS_FILES.credentials]: creds },
+  files: { [BUS_FILES.credentials]: creds, ...(ca !== undefined && { [BUS_FILES.ca]: ca }) },
 });
 
 /** The user of the system account of a node. */
@@ -206,6 +207,7 @@ function configOf(
     mode: mode === 'server' ? 'server' : 'leaf',
     name,
     serverPort: ports.server,
+    ...(node.spec.busClientTls && { clientTls: tlsOf(BUS_SETS.mqttCertificate) }),
     monitor: { port: ports.http },
     operators,
     systemAccount: systemAccount.publicKey,

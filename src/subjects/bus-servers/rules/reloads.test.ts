@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { connect, type TLSSocket } from 'node:tls';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { freePort } from '../../../../hack/ports.ts';
-import { busClient, makeBus, startBusServer, type TestServer } from '../../../../testing/bus.ts';
+import { busClient, makeBus, startBusServer, type TestServer, withoutTls } from '../../../../testing/bus.ts';
 import { tlsFiles } from '../../../../testing/bus-tls.ts';
 import { connectBus } from '../../../bus-client/connection.ts';
 import { isSmallerStore, type ServerConfigInput, type ServerTls, serverConfig, startedWith } from './server-config.ts';
@@ -130,6 +130,17 @@ describe('a running server', () => {
       serverConfig(startedWith(wanted)) !== serverConfig(startedWith(input)) ||
       isSmallerStore(wanted.store as Store, input.store as Store);
     expect(isReplaced).toBe(takes === 'a start');
+  });
+
+  test('is replaced for TLS of clients, since a reload would leave connections without it', async () => {
+    const { server, input, write } = await startMember();
+    const stays = await system(server);
+    const wanted = { ...input, clientTls: site };
+    write(wanted);
+    await stays.reload(never());
+    await stays.tags(never());
+    expect(await withoutTls(server.serverPort)).toBe('is ended');
+    expect(serverConfig(startedWith(wanted))).not.toBe(serverConfig(startedWith(input)));
   });
 
   test('says by its tag which configuration it has read', async () => {

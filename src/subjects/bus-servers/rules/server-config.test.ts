@@ -74,6 +74,7 @@ const INPUTS: Readonly<Record<string, () => Promise<Partial<ServerConfigInput>>>
     remotes: [{ urls: ['tls://hub.example:7422'], account: pumps.publicKey, credentials: '/creds', tls: await tls }],
     mqtt: { port: 8883, tls: await tls },
   }),
+  'a server with TLS for clients': async () => ({ clientTls: await tls }),
   'a leaf without accounts': async () => ({ mode: 'leaf' }),
 };
 

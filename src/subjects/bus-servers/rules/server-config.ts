@@ -13,6 +13,8 @@ export interface ServerConfigInput {
   /** where clients connect; the address of all interfaces unless another is named */
   address?: string;
   serverPort: number;
+  /** absent: clients connect without TLS. Clients are asked for no certificate, and a client without TLS is refused. */
+  clientTls?: ServerTls;
   /** where probes ask; `127.0.0.1` unless the prober is elsewhere */
   monitor: { address?: string; port: number };
   /** tokens of operators; while an operator is rotated, servers trust both */
@@ -106,6 +108,7 @@ export function serverConfig(input: ServerConfigInput): string {
   return print({
     server_name: typeof name === 'string' ? name : new Bare(`$${name.variable}`),
     listen: listen(serverPort),
+    tls: input.clientTls && serverSide(input.clientTls),
     http: `${monitor.address ?? '127.0.0.1'}:${monitor.port}`,
     pid_file: pidFile,
     server_tags: input.tag === undefined ? undefined : [input.tag],
@@ -135,7 +138,7 @@ export function serverConfig(input: ServerConfigInput): string {
     leafnodes: leafnodesOf(input),
     mqtt: mqtt && {
       listen: listen(mqtt.port),
-      tls: mqtt.tls && { cert_file: mqtt.tls.cert, key_file: mqtt.tls.key, timeout: TLS_TIMEOUT },
+      tls: mqtt.tls && serverSide(mqtt.tls),
     },
   });
 }
@@ -177,6 +180,8 @@ function preloaded({ preload = {}, includes = [] }: ServerConfigInput['resolver'
   const files = includes.map((file) => `  include ${JSON.stringify(file)}\n`).join('');
   return new Bare(`{\n${print(preload, '  ')}${files}}`);
 }
+
+const serverSide = ({ cert, key }: ServerTls) => ({ cert_file: cert, key_file: key, timeout: TLS_TIMEOUT });
 
 const mutual = ({ ca, cert, key }: ServerTls) => ({
   ca_file: ca,

@@ -21,5 +21,10 @@ const compare = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
 export function hubOn<H extends Pick<BusHub, 'spec'>>(hub: H, node: EdgeNode | undefined): H {
   if (!node || hub.spec.host !== undefined || hub.spec.isExternal) return hub;
   const host = hostOf(node);
-  return host === undefined ? hub : { ...hub, spec: { ...hub.spec, ...nodeServerSettings(node), host } };
+  return host === undefined
+    ? hub
+    : {
+        ...hub,
+        spec: { ...hub.spec, ...nodeServerSettings(node), host, clientTls: node.spec.busClientTls },
+      };
 }

@@ -1,5 +1,12 @@
 import type { Application, EdgeNode } from '../../../api/v3/index.ts';
-import { BUS_SERVER_PORT, type BusAccess, busAccessOf, hasBusAccess } from '../../../rules/bus-access.ts';
+import {
+  BUS_CA,
+  BUS_CA_FILE,
+  BUS_SERVER_PORT,
+  type BusAccess,
+  busAccessOf,
+  hasBusAccess,
+} from '../../../rules/bus-access.ts';
 import type { BusLookups } from '../../../rules/bus-lookups.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import type { NodeInputs } from '../../../rules/inputs.ts';
@@ -10,8 +17,10 @@ import { busCredsSet } from '../../../wire/system-files.ts';
 import { busModeOf } from './modes.ts';
 
 /** The server of the bus on a node, while the bus is on. */
-const localBusOf = (node: EdgeNode): { serverPort: number } | undefined =>
-  busModeOf(node, true) === 'none' ? undefined : { serverPort: node.spec.busServerPort ?? BUS_SERVER_PORT };
+const localBusOf = (node: EdgeNode) =>
+  busModeOf(node, true) === 'none'
+    ? undefined
+    : { serverPort: node.spec.busServerPort ?? BUS_SERVER_PORT, hasTls: node.spec.busClientTls === true };
 
 interface EntryOnNode {
   application: Application;
@@ -34,7 +43,7 @@ export function busAccessOn(
     microservice: entry.name,
     hostNetwork: entry.container.hostNetworkMode === true,
     localBus: localBusOf(node),
-    hub: hub && { host: hub.host, serverPort: hub.port },
+    hub: hub && { host: hub.host, serverPort: hub.port, hasTls: hub.hasTls === true },
   });
   return access ?? 'no server';
 }
@@ -45,9 +54,10 @@ export function busCredsOf(
   { bus, platform }: Pick<NodeInputs, 'bus' | 'platform'>,
 ): [SystemFileSet] | undefined {
   const access = busAccessOn(on, bus);
-  const user = access && access !== 'no server' ? bus?.userOf(uuid) : undefined;
+  if (!access || access === 'no server') return undefined;
+  const user = bus?.userOf(uuid, v3Name(on.application));
   const creds = user && platform?.secret(user.secret)?.creds;
-  return access && access !== 'no server' && creds !== undefined
-    ? [{ name: busCredsSet(uuid), files: { [access.file]: creds } }]
-    : undefined;
+  const ca = access.caPath === undefined ? undefined : platform?.secret(BUS_CA.secret)?.[BUS_CA.key];
+  if (creds === undefined || (access.caPath !== undefined && ca === undefined)) return undefined;
+  return [{ name: busCredsSet(uuid), files: { [access.file]: creds, ...(ca !== undefined && { [BUS_CA_FILE]: ca }) } }];
 }

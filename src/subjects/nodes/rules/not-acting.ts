@@ -20,6 +20,7 @@ const NOT_ACTING: readonly { field: Setting; is: (spec: EdgeNode['spec']) => boo
       'messagingPort',
     ] as const
   ).map((field) => ({ field, is: (spec: EdgeNode['spec']) => spec[field] !== undefined })),
+  { field: 'busClientTls', is: ({ busClientTls }) => busClientTls === true },
   { field: 'deploymentType', is: ({ deploymentType }) => deploymentType === 'container' },
   { field: 'gpsMode', is: ({ gpsMode }) => gpsMode === 'auto' || gpsMode === 'dynamic' },
   { field: 'gpsScanFrequency', is: ({ gpsScanFrequency }) => gpsScanFrequency !== undefined },
@@ -52,6 +53,7 @@ const OF_BUS: ReadonlySet<Setting> = new Set<Setting>([
   'busLeafPort',
   'busMqttPort',
   'busHttpPort',
+  'busClientTls',
   'jsMemoryStoreSize',
   'jsStorageSize',
   'upstreamBusServers',

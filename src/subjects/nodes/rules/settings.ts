@@ -86,6 +86,7 @@ const DEFAULTS: Partial<Record<keyof EdgeNodeSpec, unknown>> = {
   busClusterPort: 6222,
   busMqttPort: 8883,
   busHttpPort: 8222,
+  busClientTls: false,
   upstreamBusServers: [],
   jsStorageSize: '10g',
   jsMemoryStoreSize: '1g',

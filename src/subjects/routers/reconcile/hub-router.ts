@@ -46,6 +46,8 @@ const OPTIONS = { fieldManager: FIELD_MANAGERS.controller };
 /** Makes the default router in the cluster: each object is a child of the RouterHub and ends with it. */
 export function createHubRouter(deps: Pick<ControllerDependencies, 'client' | 'namespace' | 'stores'>) {
   const { client, namespace, stores } = deps;
+  /** whether this process has ended the Service of an installation that dialed its services */
+  let isPodEnded = false;
 
   /** Resolves with the texts of the certificate; undefined while it is being made. */
   const keepCertificate = (hub: RouterHub, which: keyof typeof ROUTER_HUB_CERTIFICATES, signal: AbortSignal) =>
@@ -109,15 +111,20 @@ export function createHubRouter(deps: Pick<ControllerDependencies, 'client' | 'n
       const leftOut = await keepConfig(hub, own, signal);
       if (leftOut === undefined) return { is: 'taken', what: `ConfigMap ${ROUTER_HUB_NAMES.config}` };
       if (!site || !local) return { is: 'waiting' };
-      const { service, network, workload } = routerHubObjects(hub, placement);
+      const { service, pod, network, workload } = routerHubObjects(hub, placement);
       const made = await apply(CHILDREN.service, service);
       if (!made) return { is: 'taken', what: `Service ${service.metadata.name}` };
       const rest = [
+        ...(placement.isDialed ? ([[CHILDREN.service, pod]] as const) : []),
         [CHILDREN.network, network],
         [CHILDREN.workload, workload],
       ] as const;
       for (const [of, object] of rest)
         if (!(await apply(of, object))) return { is: 'taken', what: `${object.kind} ${object.metadata.name}` };
+      if (!placement.isDialed && !isPodEnded) {
+        await deleteOwned(client, CHILDREN.service, hub, { namespace, name: pod.metadata.name }, signal);
+        isPodEnded = true;
+      }
       const [ingress] = made.status?.loadBalancer?.ingress ?? [];
       const address = ingress?.hostname ?? ingress?.ip;
       return { is: 'made', leftOut, ...(address !== undefined && { address }) };
@@ -125,11 +132,12 @@ export function createHubRouter(deps: Pick<ControllerDependencies, 'client' | 'n
 
     /** Ends a router whose place another one takes, which is elsewhere. */
     async remove(hub: RouterHub, signal: AbortSignal): Promise<void> {
-      const { workload, service } = ROUTER_HUB_NAMES;
+      const { workload, service, pod } = ROUTER_HUB_NAMES;
       const children: readonly [Resource, string][] = [
         [CHILDREN.workload, workload],
         [CHILDREN.network, workload],
         [CHILDREN.service, service],
+        [CHILDREN.service, pod],
       ];
       for (const [of, name] of children) await deleteOwned(client, of, hub, { namespace, name }, signal);
     },

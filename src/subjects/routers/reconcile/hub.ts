@@ -40,7 +40,8 @@ export function createRouterHubController(deps: ControllerDependencies, state: R
     const { serviceType = deps.routerHub.serviceType } = hub.spec;
     const services = lookups.services?.ofHub() ?? [];
     const bridgePorts = bridgePortsOf(services, deps.services?.ports);
-    const placement = { ...deps.routerHub, namespace, serviceType, bridgePorts };
+    const isDialed = deps.services?.isDialed === true;
+    const placement = { ...deps.routerHub, namespace, serviceType, bridgePorts, isDialed };
     const own = routerHubPairs(hub, namespace, services);
     made = await router.keep(hub, placement, own, signal);
   }

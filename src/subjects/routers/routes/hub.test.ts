@@ -35,6 +35,26 @@ test('a second PUT /router replaces what v3 knows of it, and keeps what kubectl 
   ]);
 });
 
+test('a PUT is judged as it is about to be stored, after a conflict too', async () => {
+  const { deps, put } = await serve();
+  await put({ host: 'a.example' });
+  const store = async (spec: object) => {
+    const [now] = deps.routerHubs.list();
+    if (!now) throw new Error('no default router');
+    await replace({ ...now, spec: { ...now.spec, ...spec } }, AbortSignal.timeout(5_000));
+  };
+  const replace = deps.routerHubs.replace.bind(deps.routerHubs);
+  await store({ isExternal: true });
+  deps.routerHubs.replace = async (object, signal) => {
+    deps.routerHubs.replace = replace;
+    await store({ isExternal: false });
+    return replace(object, signal);
+  };
+  // The port of probes is free where the router is elsewhere alone.
+  expect(await put({ host: 'b.example', edgeRouterPort: 9090 })).toMatchObject({ status: 400 });
+  expect(deps.routerHubs.list()).toMatchObject([{ spec: { host: 'a.example' } }]);
+});
+
 describe('PUT /router refuses', () => {
   test.each([
     ['no host', {}, 'host'],

@@ -1,13 +1,11 @@
 import { z } from 'zod';
-import { API_VERSION } from '../../../api/names.ts';
 import { type RouterHub, routerHubSpecSchema } from '../../../api/v3/router-hub.ts';
 import { replyShape } from '../../../kinds/rest.ts';
-import { equal } from '../../../kube/compare.ts';
 import type { RestDependencies } from '../../../rest/contract/dependencies.ts';
 import { badRequest, notFound } from '../../../rest/contract/errors.ts';
 import { grouped, route } from '../../../rest/contract/route.ts';
 import { isPresent } from '../../../rest/objects/deletion.ts';
-import { edit, withChanges } from '../../../rest/objects/edit.ts';
+import { putOnlyOne, readOnlyOne } from '../../../rest/objects/only-one.ts';
 import { holder } from '../../../rules/precedence.ts';
 import { ROUTER_HUB_OBJECT } from '../../../rules/router-hub.ts';
 import { routerHubKind } from '../kinds/router-hub.ts';
@@ -25,17 +23,15 @@ const shape = replyShape(
   'DefaultRouter',
 );
 
-/** The members that have a value. */
-const defined = (spec: RouterHub['spec']): RouterHub['spec'] =>
-  Object.fromEntries(Object.entries(spec).filter(([, value]) => value !== undefined));
-
 const shown = (settings: RouterHubSettings) => ({ host: null, ...settings });
 const read = (hub: RouterHub) => shown(routerHubSettings(hub));
 
-async function present({ routerHubs }: RestDependencies, signal: AbortSignal): Promise<RouterHub | undefined> {
-  const hub = await routerHubs.read(ROUTER_HUB_OBJECT, signal);
-  return hub && isPresent(hub) ? hub : undefined;
-}
+const only = ({ routerHubs }: RestDependencies) => ({
+  objects: routerHubs,
+  kind: routerHubKind.resource.kind,
+  name: ROUTER_HUB_OBJECT,
+  require: requireRouterHub,
+});
 
 /** Outside of a cluster the router of the first node of the system is the default router. */
 function ofSystem({ self, nodes }: RestDependencies): RouterHubSettings | undefined {
@@ -57,7 +53,7 @@ export const routerHubRoutes = grouped(routerHubKind.rest.tag, [
     async handler({ deps, signal }) {
       const settings = ofSystem(deps);
       if (settings) return shown(settings);
-      const hub = deps.self.controlPlane === 'remote' ? undefined : await present(deps, signal);
+      const hub = deps.self.controlPlane === 'remote' ? undefined : await readOnlyOne(only(deps), signal);
       if (hub) return read(hub);
       throw notFound(
         'ROUTER_HUB_NOT_FOUND',
@@ -84,21 +80,7 @@ export const routerHubRoutes = grouped(routerHubKind.rest.tag, [
           'the default router of the control plane remote is the router of its first node with isSystem: change the host and ports of that node',
           'INVALID_ROUTER',
         );
-      const named = { ...Object.fromEntries(Object.keys(fields).map((field) => [field, undefined])), ...settings };
-      const { routerHubs } = deps;
-      const hub = await present(deps, signal);
-      requireRouterHub({ spec: { ...hub?.spec, ...named } });
-      if (!hub) {
-        const metadata = { name: ROUTER_HUB_OBJECT };
-        const created = { apiVersion: API_VERSION, kind: routerHubKind.resource.kind, metadata, spec: settings };
-        return read(await routerHubs.create(created, signal));
-      }
-      const readHub = async () => (await present(deps, signal)) ?? hub;
-      const change = (now: RouterHub) => {
-        const spec = defined({ ...now.spec, ...named });
-        return equal(spec, now.spec) ? now : withChanges(now, { spec });
-      };
-      return read(await edit(routerHubs, readHub, change, signal));
+      return read(await putOnlyOne(only(deps), { fields: Object.keys(fields), settings }, signal));
     },
   }),
 ]);

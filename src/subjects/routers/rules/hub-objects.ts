@@ -9,7 +9,13 @@ import { HUB_PROBE_PORT, routerConfigText, routerPairs, startPairs } from './con
 import { isMadeRouter, routerHubSettings } from './hub.ts';
 
 /** Names of what the default router is in the cluster; services of users have none of them. */
-export const ROUTER_HUB_NAMES = { workload: 'router', service: 'router', config: 'skerry-router' } as const;
+export const ROUTER_HUB_NAMES = {
+  workload: 'router',
+  service: 'router',
+  /** leads to all ports of the pod: the leader dials services there */
+  pod: 'router-internal',
+  config: 'skerry-router',
+} as const;
 
 const UID = 10_000;
 
@@ -26,6 +32,8 @@ export interface RouterHubPlacement extends RouterHubOptions {
   namespace: string;
   /** of services, both ends included: whoever reaches one of them reaches what its Service in the cluster leads to */
   bridgePorts: PortRange;
+  /** whether the leader dials services at its pod */
+  isDialed: boolean;
 }
 
 interface PortRange {
@@ -56,6 +64,9 @@ export function routerHubTarget(
   return host === undefined ? undefined : { host, port };
 }
 
+/** Under which name the controller reaches all ports of its pod. */
+export const routerPodHost = (namespace: string): string => `${ROUTER_HUB_NAMES.pod}.${namespace}.svc`;
+
 /** The names and addresses that its certificates have. */
 export function routerHubHosts(hub: RouterHub, namespace: string): string[] {
   const { host } = routerHubSettings(hub);
@@ -84,6 +95,8 @@ export function routerHubPairs(hub: RouterHub, namespace: string, services: Iter
 /** The objects of the default router in the cluster, besides its ConfigMap and certificates, in the order in which they are made. */
 export interface RouterHubObjects {
   service: ClusterObject;
+  /** without an address of its own, so that each port leads to the pod */
+  pod: ClusterObject;
   network: ClusterObject;
   workload: ClusterObject;
 }
@@ -123,6 +136,12 @@ export function routerHubObjects(hub: RouterHub, placement: RouterHubPlacement):
         selector,
         ports: Object.entries(ports).map(([name, port]) => ({ name, port, protocol: 'TCP', targetPort: name })),
       },
+    },
+    pod: {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: metadata(ROUTER_HUB_NAMES.pod),
+      spec: { type: 'ClusterIP', clusterIP: 'None', selector },
     },
     network: {
       apiVersion: 'networking.k8s.io/v1',

@@ -112,7 +112,7 @@ export class ServiceLinks {
     const { observations, stores, hubEnds } = this.#deps;
     const watches = new DisposableStack();
     const touch = (names: Iterable<string>, afterMs?: number) => {
-      for (const name of names) this.#touch(name, enqueue, afterMs);
+      for (const name of names) this.touch(name, enqueue, afterMs);
     };
     watches.use(observations.subscribe((uuid, now, before) => touch(this.#reported(uuid, now, before))));
     watches.use(stores.nodes.subscribe((change) => touch(this.#nodeChanged(change))));
@@ -133,7 +133,7 @@ export class ServiceLinks {
   }
 
   /** A service that is on its way is looked at at once; the status of a service that works is written in its turn. */
-  #touch(name: string, enqueue: Enqueue, afterMs = 0): void {
+  touch(name: string, enqueue: Enqueue, afterMs = 0): void {
     const { namespace, stores, clock } = this.#deps;
     const service = stores.services.get(namespace, name);
     if (!service) return;

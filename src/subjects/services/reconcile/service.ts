@@ -5,22 +5,27 @@ import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { createKindController } from '../../../controllers/kind.ts';
 import { type Change, type Controller, keyFor, keyOf, type Watch, watching } from '../../../kube/mod.ts';
-import type { Finding, Progress } from '../../../rules/conditions.ts';
+import { systemClock } from '../../../lib/clock.ts';
+import { dialPort } from '../../../router-client/dial.ts';
+import type { Finding, Findings, Progress } from '../../../rules/conditions.ts';
 import { stalled } from '../../../rules/conditions.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import { stalledBy } from '../../../rules/kind-status.ts';
 import { entryUuid, v3Name } from '../../../rules/names.ts';
 import { platformFacts } from '../../../rules/part.ts';
+import { ROUTER_HUB_OBJECT } from '../../../rules/router-hub.ts';
 import { KINDS } from '../../kinds.ts';
 import { recordedNode } from '../../nodes/rules/placement/moves.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
-import { routerHubSettings } from '../../routers/rules/hub.ts';
+import { isMadeRouter, routerHubSettings } from '../../routers/rules/hub.ts';
+import { routerPodHost } from '../../routers/rules/hub-objects.ts';
 import { annotationsOf } from '../rules/annotations.ts';
 import { backendOf, namesOfNode } from '../rules/backend.ts';
 import { ATTEMPTS, requestedReconciles } from '../rules/provisioning.ts';
 import { hasClusterService, placeVerdict } from '../rules/verdict.ts';
 import { createBackendEnd } from './backend-end.ts';
 import { BridgePorts } from './bridge-ports.ts';
+import { type DialTarget, ServiceDials } from './dials.ts';
 import { type ServiceLink, ServiceLinks } from './links.ts';
 import { createServiceSteps } from './provisioning.ts';
 
@@ -37,6 +42,8 @@ export function createServiceController(deps: ControllerDependencies): Controlle
   const counted = new WeakMap<Service, ServiceLink>();
   const links = settings && isOn ? new ServiceLinks(deps, settings, facts) : undefined;
   const isRemote = deps.controlPlane !== 'kubernetes';
+  /** of this term */
+  let dials: ServiceDials | undefined;
 
   const verdictOn = (service: Service) =>
     kind.verdict?.(service, () => undefined) ??
@@ -157,8 +164,42 @@ export function createServiceController(deps: ControllerDependencies): Controlle
 
   const linksWatch: Watch = {
     whenSynced: async () => {},
-    start: () => links?.watch((key, afterMs) => controller.enqueue(key, { afterMs })) ?? { [Symbol.dispose]: () => {} },
+    start() {
+      const watches = new DisposableStack();
+      if (!links) return watches;
+      const enqueue = (key: string, afterMs: number) => controller.enqueue(key, { afterMs });
+      watches.use(links.watch(enqueue));
+      if (!settings?.isDialed) return watches;
+      dials = watches.use(
+        new ServiceDials({
+          ...{ dial: dialPort, clock: systemClock, random: Math.random },
+          changed: (name) => links.touch(name, enqueue),
+        }),
+      );
+      return watches;
+    },
   };
+
+  /** Where a client of the default router dials a service; undefined: nobody dials it. */
+  function dialTarget(service: Service, ends: Findings): DialTarget | undefined {
+    const port = service.status?.bridgePort;
+    if (!settings?.isDialed || port === undefined || service.metadata.deletionTimestamp || verdictOn(service))
+      return undefined;
+    const host = dialHost();
+    const { type, resource, targetPort } = service.spec;
+    const because = JSON.stringify([type, resource, targetPort, ...Object.values(ends).map((end) => end?.status)]);
+    return host === undefined ? undefined : { host, port, because };
+  }
+
+  /** The address of the default router at which all its ports are. */
+  function dialHost(): string | undefined {
+    if (isRemote) {
+      const [node] = lookups.systemNodes();
+      return node && hostOf(node);
+    }
+    const hub = stores.routerHubs.get(namespace, ROUTER_HUB_OBJECT);
+    return hub && isMadeRouter(deps, hub) ? routerPodHost(namespace) : hub?.spec.host;
+  }
   const controller = createKindController(deps, kind, {
     takeOver: (service, signal) => (isOn ? end.takeOver(service, signal) : undefined),
     labels(service): Record<string, string> {
@@ -169,11 +210,12 @@ export function createServiceController(deps: ControllerDependencies): Controlle
     obstacle,
     conditions(service) {
       if (!isOn) return {};
-      const { connected, listening } = linkOf(service) ?? {};
-      return {
-        Connected: connected ?? findingIn(service, 'Connected'),
-        Listening: listening ?? findingIn(service, 'Listening'),
-      };
+      const { connected = findingIn(service, 'Connected'), listening = findingIn(service, 'Listening') } =
+        linkOf(service) ?? {};
+      const ends = { Connected: connected, Listening: listening };
+      const target = dialTarget(service, ends);
+      const reachable = dials?.of(service.metadata.name, target);
+      return { ...ends, ...(target && { Reachable: reachable ?? findingIn(service, 'Reachable') }) };
     },
     status,
     next,
@@ -183,7 +225,10 @@ export function createServiceController(deps: ControllerDependencies): Controlle
       watching(stores.routerHubs, (change) => (change.initial || isSameHub(change) ? [] : allKeys())),
       ...(provisioning ? [provisioning.watch] : []),
       watching(stores.services, (change) => {
-        if (change.type === 'delete') provisioning?.forget(change.key);
+        if (change.type === 'delete') {
+          provisioning?.forget(change.key);
+          dials?.forget(change.object.metadata.name);
+        }
         return ports?.affected(change) ?? [];
       }),
       watching(stores.applications, (change) => (change.initial ? [] : keysOf(changedEntries(change)))),
@@ -218,7 +263,7 @@ export function createServiceController(deps: ControllerDependencies): Controlle
 }
 
 /** The finding of a former status, which stays while nothing newer is known. */
-function findingIn({ status }: Service, type: 'Connected' | 'Listening'): Finding | undefined {
+function findingIn({ status }: Service, type: 'Connected' | 'Listening' | 'Reachable'): Finding | undefined {
   const found = status?.conditions?.find((one) => one.type === type);
   return found && { status: found.status, reason: found.reason as Finding['reason'], message: found.message };
 }

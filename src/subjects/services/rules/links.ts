@@ -100,3 +100,31 @@ export function hubLacks(ends: readonly RouterEnd[], wasReady: boolean): string 
   }
   return undefined;
 }
+
+/** What a dial of the port of a service at the default router found. */
+export interface DialFound {
+  is: 'open' | 'closed' | 'refused' | 'timeout' | 'failed';
+  message?: string;
+}
+
+/** Whether a client of the default router reaches the backend. */
+export function reachableOf({ host, port }: { host: string; port: number }, found: DialFound): Finding {
+  const at = `${host} port ${port}`;
+  const failed = (reason: Finding['reason'], why: string): Finding => ({
+    ...{ status: 'False', reason },
+    message: cut(`${at}: ${why}`, BOUNDS.message),
+  });
+  switch (found.is) {
+    case 'open':
+      return { status: 'True', reason: 'BackendAnswers', message: `${at}: a server accepts connections` };
+    case 'refused':
+      return failed('DialRefused', 'refused: the default router does not listen');
+    case 'timeout':
+      return failed('DialTimeout', 'no answer');
+    case 'closed':
+      return failed('DialClosed', 'accepted and closed at once: no server answers behind the routers');
+    case 'failed':
+      return failed('DialFailed', `the controller cannot dial it: ${found.message ?? 'no reason'}`);
+  }
+  return found.is satisfies never;
+}

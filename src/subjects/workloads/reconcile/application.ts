@@ -1,6 +1,7 @@
 import type { Reason } from '../../../api/conditions.ts';
 import { FINALIZERS } from '../../../api/names.ts';
 import type { ConfigMap, Secret } from '../../../api/resources.ts';
+import type { BusHub } from '../../../api/v3/bus-hub.ts';
 import type { Application, ApplicationStatus, BusAccountRule, BusUserRule, EdgeNode } from '../../../api/v3/index.ts';
 import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
@@ -26,6 +27,7 @@ import {
   requeueAfter,
   watching,
 } from '../../../kube/mod.ts';
+import { isReachedAlike } from '../../../rules/bus-hub.ts';
 import { checkApplicationDeletion } from '../../../rules/deletion.ts';
 import { identityLabels, isIdentityTaken, nodeUuid, type ObjectIdentity } from '../../../rules/identity.ts';
 import type { BusRuleKind } from '../../../rules/missing-rules.ts';
@@ -72,8 +74,10 @@ export function createApplicationController(
   /** Applications whose statuses may depend on the change of a node. */
   const ofNode = (node: EdgeNode) => applicationsOn(stores, node).map(keyOf);
   /** Applications some of whose microservices reach the hub, having no bus server on their node. */
-  const ofHub = ({ initial }: { initial: boolean }) =>
-    initial ? [] : stores.applications.byIndex('bus', 'true').map(keyOf);
+  const ofHub = ({ initial, type, object, previous }: Change<BusHub>) =>
+    initial || (type !== 'delete' && previous && isReachedAlike(object, previous))
+      ? []
+      : stores.applications.byIndex('bus', 'true').map(keyOf);
   /** Applications that name a rule of the message bus which begins or ends; what it says is the matter of accounts and users. */
   const ofBusRule =
     (kind: BusRuleKind) =>

@@ -4,6 +4,9 @@ import type { Requester } from '../../../rest/contract/route.ts';
 import { edit, withChanges } from '../../../rest/objects/edit.ts';
 import { type Microservice, microserviceMissing, presentMicroservice } from '../../../rest/objects/lookup.ts';
 import { DomainError } from '../../../rules/errors.ts';
+import { nodeUuid } from '../../../rules/identity.ts';
+import { entryUuid } from '../../../rules/names.ts';
+import { currentNodeOf } from '../../nodes/rules/placement/entries.ts';
 import { controllerIn, controllerUpdate } from '../rules/controller-entry.ts';
 import { checkEntries } from './check-entries.ts';
 import { rebuildOrder } from './reads.ts';
@@ -31,6 +34,15 @@ export async function findEntry(
   const found = await presentMicroservice(deps, uuid, signal);
   if (!found || (found.application.spec.isSystem === true) !== variant.system) throw microserviceMissing(uuid);
   return found;
+}
+
+/** The config of a microservice of the system as its node is sent it, as JSON text: the platform makes the config of a router. */
+export function sentConfigOf(
+  { sentConfig, lookups }: Pick<RestDependencies, 'sentConfig' | 'lookups'>,
+  { application, entry }: Pick<Microservice, 'application' | 'entry'>,
+): string | undefined {
+  const node = application.spec.isSystem ? currentNodeOf(application, entry, lookups) : undefined;
+  return node && sentConfig?.(nodeUuid(node), entryUuid(application, entry));
 }
 
 /** The application with these entries and rebuilds ordered, once the domain agrees. */

@@ -10,7 +10,7 @@ import { normalItem } from '../../../rules/normal-entry.ts';
 import { currentNodeOf } from '../../nodes/rules/placement/entries.ts';
 import { accessRead, volumeReads } from '../rules/application/microservice-read.ts';
 import { configFromBody, configText, patchEntry, portFromFlat, volumeFromFlat } from '../rules/entry/flat.ts';
-import { editEntry, findEntry, systemConfig, VARIANTS } from './entries.ts';
+import { editEntry, findEntry, sentConfigOf, systemConfig, VARIANTS } from './entries.ts';
 
 const byUuid = { name: 'uuid' };
 const [USER] = VARIANTS;
@@ -69,7 +69,8 @@ export const microservicePartRoutes = grouped('Microservice parts', [
         async handler({ deps, params, signal }) {
           const found = await presentMicroservice(deps, params.uuid, signal);
           if (found?.application.spec.isSystem && !variant.system) throw systemConfig(params.uuid, found.entry);
-          return configText((await findEntry(deps, variant, params.uuid, signal)).entry.config);
+          const microservice = await findEntry(deps, variant, params.uuid, signal);
+          return sentConfigOf(deps, microservice) ?? configText(microservice.entry.config);
         },
       }),
       route({

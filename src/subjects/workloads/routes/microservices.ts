@@ -16,7 +16,7 @@ import { controllerDelete, controllerIn } from '../rules/controller-entry.ts';
 import { readMicroserviceUpload } from '../rules/entry/document.ts';
 import { entryFromFlat, patchEntry } from '../rules/entry/flat.ts';
 import { microserviceFile } from '../rules/upload/members.ts';
-import { editEntry, editMicroservice, judged, VARIANTS } from './entries.ts';
+import { editEntry, editMicroservice, judged, sentConfigOf, VARIANTS } from './entries.ts';
 import { catalogItemOf, readContext } from './reads.ts';
 import { withEntryTemplate } from './templates.ts';
 
@@ -67,7 +67,8 @@ export const microserviceRoutes = grouped('Microservices', [
         const context = await readContext(deps, [application], signal, caller);
         const read = microserviceReadOf(application, params.uuid, context);
         if (!read) throw microserviceMissing(params.uuid);
-        return read;
+        const config = found && sentConfigOf(deps, found);
+        return config === undefined ? read : { ...read, config };
       },
     }),
     route({
@@ -83,7 +84,10 @@ export const microserviceRoutes = grouped('Microservices', [
         editEntry(call, variant, call.params.uuid, async ({ application, entry }) => {
           const name = v3Name(application);
           const options = { application: name, uuid: call.params.uuid, catalogItem: catalogItemOf(call.deps) };
-          const patched = patchEntry(entry, call.body, options);
+          const { config, ...rest } = call.body;
+          // A client that sends back what it read changes nothing of it.
+          const isSent = config !== undefined && config === sentConfigOf(call.deps, { application, entry });
+          const patched = patchEntry(entry, isSent ? rest : call.body, options);
           // A template that kubectl named is not the business of REST.
           if (!('template' in call.body)) return patched;
           return { ...patched, entry: await withEntryTemplate(call, patched.entry, name) };
