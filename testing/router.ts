@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
@@ -139,11 +140,16 @@ export function tcpClient(port: number, host = '127.0.0.1'): Promise<Socket> {
 }
 
 /** Sends a line over a connection and resolves with what comes back. */
-export function said(socket: Socket, line: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    socket.once('data', (chunk) => resolve(String(chunk)));
-    socket.once('close', () => reject(new Error('the connection was closed')));
-    socket.once('error', reject);
+export async function said(socket: Socket, line: string): Promise<string> {
+  const over = new AbortController();
+  const { signal } = over;
+  try {
+    const answer = once(socket, 'data', { signal });
+    const closed = once(socket, 'close', { signal }).then(() => Promise.reject(new Error('the connection was closed')));
     socket.write(line);
-  });
+    const [chunk] = await Promise.race([answer, closed]);
+    return String(chunk);
+  } finally {
+    over.abort();
+  }
 }
