@@ -33,7 +33,7 @@ const run = promisify(execFile);
  */
 const BRIDGE_PORTS = { first: 30_000, last: 32_700, ofOneTest: 200 } as const;
 const CONTROL_PORT = 8080;
-const ECHO_PORT = 9000;
+export const ECHO_PORT = 9000;
 
 /** A node with an engine of its own. */
 export interface RouterMachine {
@@ -81,6 +81,7 @@ export interface RouterMachines extends AsyncDisposable {
   say(peer: string, id: string, target: string, line: string): Promise<Said>;
   /** Creates or changes a Service. */
   service(name: string, spec: Partial<Service['spec']>): Promise<void>;
+  statusOf(name: string): Promise<Service['status']>;
   /** Waits until a Service has a port for its listeners. */
   bridgePortOf(name: string): Promise<number>;
 }
@@ -207,6 +208,7 @@ export async function startRouterMachines(): Promise<RouterMachines> {
       return text === undefined ? { error: `${peer} does not answer` } : JSON.parse(text);
     },
     service: (name, spec) => stack.apply({ apiVersion: API_VERSION, kind: 'Service', metadata: { name }, spec }),
+    statusOf: async (name) => (await stack.kube.get<Service>(pathOf('services', name)))?.status,
     bridgePortOf: (name) =>
       until(`a port of ${name}`, async () => {
         const found = await stack.kube.get<Service>(pathOf('services', name));
@@ -225,7 +227,7 @@ async function leaveAlone({ command: [ip = '', ...args], outside: [gateway] }: E
 }
 
 /** An image of the program in `_service-peer.ts`: Node of this machine with the program in one file. */
-async function peerImage(): Promise<Image> {
+export async function peerImage(): Promise<Image> {
   const { outputFiles } = await build({
     entryPoints: [join(import.meta.dirname, '_service-peer.ts')],
     ...{ bundle: true, platform: 'node', format: 'esm', target: 'node24', write: false },

@@ -90,6 +90,31 @@ describe('a client in a container of another machine, and one at the default rou
   }, 120_000);
 });
 
+test('each service names the routers that serve it, and the topology has the links that routers report', async () => {
+  for (const [service, up] of [
+    ['bridged', 2],
+    ['machine', 2],
+    ['far', 2],
+  ] as const) {
+    const status = async () => {
+      const found = await net.statusOf(service);
+      const conditions = (found?.conditions ?? []).map(({ type, status }) => [type, status]);
+      return { ...Object.fromEntries(conditions), listeners: found?.listeners };
+    };
+    const listeners = { up, of: up };
+    const expected = { Ready: 'True', Connected: 'True', Listening: 'True', listeners };
+    await expect.poll(status, { timeout: 60_000, interval: 500 }).toMatchObject(expected);
+  }
+  const links = async () => {
+    const { body } = await net.rest('GET', '/network-topology/router/connections');
+    return body.connections.map(({ source, dest }: { source: string; dest: string }) => `${source} ${dest}`).sort();
+  };
+  const uuids = await Promise.all(net.machines.map(async ({ node }) => (await net.stack.node(node))?.status?.uuid));
+  await expect.poll(links, { timeout: 60_000 }).toEqual(uuids.map((uuid) => `${uuid} default-router`).sort());
+  for (const { node } of net.machines)
+    expect((await net.stack.node(node))?.status?.router?.links).toEqual(['default-router']);
+}, 120_000);
+
 /** A connection that stays, with an answer now and then. */
 async function keep(service: string): Promise<{ client: Socket; says(by: string): Promise<void> }> {
   const client = await until(`a connection to ${service}`, async () => tcpClient(await net.bridgePortOf(service)));

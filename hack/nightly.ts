@@ -225,6 +225,12 @@ const RUNS: readonly Run[] = [
     command: tests('e2e', 'e2e/bus-hub-pods.test.ts'),
   },
   {
+    name: 'router-hub',
+    about:
+      'the default router as a pod with CoreDNS and Calico: a server on a machine outside by ClusterIP, name and NodePort, and another pod',
+    command: tests('e2e', 'e2e/router-hub-pods.test.ts'),
+  },
+  {
     name: 'release',
     about: 'the release made twice, from two paths, with equal digests',
     command: ['hack/package/twice.ts'],

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
@@ -130,20 +131,25 @@ export async function echoServer(name: string, port?: number): Promise<number> {
   return at;
 }
 
-/** A connection to a port of this machine; rejects when it is refused. */
-export function tcpClient(port: number): Promise<Socket> {
+/** A connection to a port, of this machine unless a host is given; rejects when it is refused. */
+export function tcpClient(port: number, host = '127.0.0.1'): Promise<Socket> {
   return new Promise((resolve, reject) => {
-    const socket = connect(port, '127.0.0.1', () => resolve(socket));
+    const socket = connect(port, host, () => resolve(socket));
     socket.once('error', reject);
   });
 }
 
 /** Sends a line over a connection and resolves with what comes back. */
-export function said(socket: Socket, line: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    socket.once('data', (chunk) => resolve(String(chunk)));
-    socket.once('close', () => reject(new Error('the connection was closed')));
-    socket.once('error', reject);
+export async function said(socket: Socket, line: string): Promise<string> {
+  const over = new AbortController();
+  const { signal } = over;
+  try {
+    const answer = once(socket, 'data', { signal });
+    const closed = once(socket, 'close', { signal }).then(() => Promise.reject(new Error('the connection was closed')));
     socket.write(line);
-  });
+    const [chunk] = await Promise.race([answer, closed]);
+    return String(chunk);
+  } finally {
+    over.abort();
+  }
 }

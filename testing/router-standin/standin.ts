@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer as createTcpServer, type Server, type Socket } from 'node:net';
 import {
   connect as connectTls,
@@ -114,8 +115,8 @@ export class StandInRouter {
   }
 
   #listen({ name, attributes }: StandInEntity): void {
-    const { sslProfile, role, http, host } = attributes;
-    if (http) return;
+    const { sslProfile, role, http } = attributes;
+    if (http) return void this.#open(name, attributes, createHttpServer(answerProbe));
     const accept =
       role === 'normal'
         ? (socket: Socket) => this.#serve(socket)
@@ -133,12 +134,16 @@ export class StandInRouter {
           keep,
         ) as unknown as Server)
       : createTcpServer(keep);
+    this.#open(name, attributes, server, profile);
+  }
+
+  #open(name: string, { host, port }: Record<string, unknown>, server: Server, profile?: string): void {
     server.on('error', () => server.close());
     this.#servers.set(name, { server, ...(profile !== undefined && { profile }) });
     // A configuration that is refused as a whole opens no port.
     queueMicrotask(() => {
       if (this.#servers.get(name)?.server === server)
-        server.listen({ port: portNumber(attributes.port), ...(host ? { host: String(host) } : {}) });
+        server.listen({ port: portNumber(port), ...(host ? { host: String(host) } : {}) });
     });
   }
 
@@ -247,6 +252,12 @@ interface Files {
 
 interface Acceptor {
   accept(socket: Socket): Connection;
+}
+
+/** What a kubelet asks for. */
+function answerProbe({ url }: IncomingMessage, response: ServerResponse): void {
+  response.statusCode = url === '/healthz' ? 200 : 404;
+  response.end();
 }
 
 const isAddress = (host: string) => /^[\d.]+$|:/.test(host);
