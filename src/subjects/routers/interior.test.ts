@@ -44,6 +44,8 @@ test('an interior router that the network has no room for is not made, its node 
   expect(node(0).status?.platformStatus).toMatchObject({ phase: 'Failed' });
   expect(condition(2)?.reason).not.toBe('TooManyInteriorRouters');
   edit(2, { routerMode: 'edge' });
+  // The next poll of the machine has the files, before the platform has made the microservice.
+  expect(isSent(0)).toBe(true);
   await soon(withRouter).toEqual([0, 1, 3]);
   await soon(() => condition(0)?.reason).not.toBe('TooManyInteriorRouters');
   edit(2, { routerMode: 'interior' });

@@ -46,6 +46,7 @@ interface Said {
   isCurrent?: boolean;
   refused?: { name: string; message: string }[];
   notUp?: { name: string; message?: string }[];
+  notUpCount?: number;
 }
 /** The agent of a node reports its router, which has what the node is sent, unless it is said otherwise. */
 async function report(i: number, said: Said = {}, files?: string) {
@@ -81,6 +82,28 @@ describe('the condition Listening of a service', () => {
     later();
     await report(1);
     await soon(() => listening('db')?.message).toBe('3 of 3 routers listen');
+  });
+
+  test('counts a listener that a long report leaves out as waiting while it waits at the default router', async () => {
+    await select('fast', 0);
+    await report(0);
+    await create('db', { tags: ['fast'] });
+    later();
+    await report(0);
+    await soon(() => service('db')?.status?.listeners).toEqual({ up: 2, of: 2 });
+    const { bridgePort } = service('db')?.status ?? {};
+    on.hub.of = (name) =>
+      name === 'db-listener'
+        ? { port: String(bridgePort), problem: { is: 'waiting' } }
+        : { port: '5432', host: 'db.example' };
+    later();
+    on.hub.tell(['db-listener']);
+    await soon(() => service('db')?.status?.listeners).toEqual({ up: 1, of: 2 });
+    later();
+    await report(0, { notUp: [{ name: 'a-listener' }], notUpCount: 300 });
+    later();
+    on.hub.tell(['db-listener']);
+    await soon(() => service('db')?.status?.listeners).toEqual({ up: 0, of: 2 });
   });
 
   test('says that a router does not have a service yet, until its node reports the files with the service', async () => {
