@@ -122,6 +122,8 @@ export interface AppOverrides extends Pick<ClusterDependenciesOptions, 'authenti
   sessions?: LeaderWorkOptions['sessions'];
   /** what the running default router has of services */
   hubEnds?: RouterHubEnds | undefined;
+  /** interior routers that the network has room for, instead of as many as routers know */
+  mostInterior?: number | undefined;
   events?: EventRecorder<EventReason>;
   metrics?: Metrics;
   /** Unix ms, for the reconcilers and the liveness of nodes */
@@ -166,7 +168,9 @@ export async function createApp(
     revisionKey,
     ...(config.tunnel && { tunnel: { settings: config.tunnel, namespace } }),
     ...(config.isBusEnabled && { bus: { namespace } }),
-    ...(config.hasRouters && { routers: { namespace, tagPrefix: config.services.tagPrefix } }),
+    ...(config.hasRouters && {
+      routers: { namespace, tagPrefix: config.services.tagPrefix, mostInterior: overrides.mostInterior },
+    }),
   });
   const ids = createIds({
     client,
@@ -218,6 +222,7 @@ export async function createApp(
     isBusEnabled: config.isBusEnabled,
     hasRouters: config.hasRouters,
     serviceTag: config.services.tagPrefix,
+    mostInterior: overrides.mostInterior,
     isRemote: config.controlPlane === 'remote',
   };
   const agents = building.use(

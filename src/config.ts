@@ -289,11 +289,11 @@ const environment = z.object({
     .regex(/^[^:]*$/, 'has to be text without a colon')
     .default(SERVICE_TAG)
     .describe('What tags of nodes begin with that select services, before a colon and the token.'),
-  SKERRY_RELAY_DEFAULT_ROUTER: flagOf('false').describe(
-    'Whether replicas pass sessions on over the default router, with a certificate of the platform; needs ROUTERS_ENABLED.',
-  ),
   SKERRY_DIAL_SERVICES: flag.describe(
     'Whether the controller dials each service at the default router and says in the condition Reachable whether a server answers. Servers see connections that send nothing.',
+  ),
+  SKERRY_RELAY_DEFAULT_ROUTER: flag.describe(
+    'Whether replicas pass sessions on over the default router, with a certificate of the platform; needs ROUTERS_ENABLED.',
   ),
   SKERRY_RELAY_ROUTER: hosts
     .optional()
@@ -475,6 +475,9 @@ function hubOf(e: z.infer<typeof environment>, images: SystemImages): Pick<Confi
   };
 }
 
+/** Many services that come at once lead to one write of the default router's configuration in this time, ms. */
+const HUB_PACE_MS = 2_000;
+
 function routerHubOf(e: z.infer<typeof environment>, images: SystemImages): Pick<Config, 'routerHub'> {
   if (!e.ROUTER_HUB) return {};
   if (!e.ROUTERS_ENABLED) throw new ConfigError('ROUTER_HUB needs ROUTERS_ENABLED=true');
@@ -486,7 +489,7 @@ function routerHubOf(e: z.infer<typeof environment>, images: SystemImages): Pick
     routerHub: {
       ...{ installation: e.CONTROLLER_NAME, appLabel: e.APP_LABEL, componentDomain: e.COMPONENT_LABEL_DOMAIN },
       image: e.ROUTER_HUB_IMAGE ?? images.router?.[1] ?? BUILT_IN_CATALOG_ITEMS.router.image,
-      serviceType: e.ROUTER_HUB_SERVICE_TYPE,
+      ...{ serviceType: e.ROUTER_HUB_SERVICE_TYPE, paceMs: HUB_PACE_MS },
     },
   };
 }

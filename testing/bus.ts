@@ -165,6 +165,7 @@ export async function startBusServer(
 export async function withoutTls(port: number): Promise<'is answered' | 'is ended'> {
   const socket = createConnection(port, '127.0.0.1');
   atEnd(() => void socket.destroy());
+  socket.setTimeout(10_000, () => socket.destroy(new Error(`the server at port ${port} says nothing`)));
   let text = '';
   for await (const chunk of socket) {
     const isGreeted = text.includes('\r\n');

@@ -53,6 +53,8 @@ export async function startInMemoryController(
     hubEnds,
     parts,
     env = {},
+    hubPaceMs = 0,
+    mostInterior,
   }: {
     waitSeconds?: number;
     callers?: number;
@@ -61,9 +63,12 @@ export async function startInMemoryController(
     parts?: AppOverrides['parts'];
     hubEnds?: (stores: Stores) => NonNullable<AppOverrides['hubEnds']>;
     env?: Record<string, string>;
+    hubPaceMs?: number;
+    mostInterior?: number;
   } = {},
 ) {
   await using started = new AsyncDisposableStack();
+  const config = testConfig('', NAMESPACE, { EVENT_AUDIT_ENABLED: 'false', ...env });
   const stores = createStores({ namespace: NAMESPACE });
   fill(stores, size);
   const objectsRead = watchStores(stores);
@@ -79,7 +84,11 @@ export async function startInMemoryController(
   let runs = 0;
   const app = started.use(
     await createApp(
-      { ...testConfig('', NAMESPACE, { EVENT_AUDIT_ENABLED: 'false', ...env }), systemImages },
+      {
+        ...config,
+        systemImages,
+        ...(config.routerHub && { routerHub: { ...config.routerHub, paceMs: hubPaceMs } }),
+      },
       { log: silentLog as unknown as Logger },
       {
         client,
@@ -87,6 +96,7 @@ export async function startInMemoryController(
         stores,
         sessions,
         hubEnds: hubEnds?.(stores),
+        mostInterior,
         parts,
         now: clock,
         metrics: {
@@ -154,8 +164,9 @@ export async function startInMemoryController(
 
   /** What the machine reports of the files of the system: it has them at once. */
   function filesOf(of: EdgeNode) {
-    const digest = desired(of)?.digests.systemFiles;
-    return digest === undefined ? {} : { systemFiles: { digest } };
+    const { digests, parts = [] } = desired(of) ?? {};
+    const sets = Object.assign({}, ...parts.map((part) => part.sets ?? {})) as Record<string, string>;
+    return digests?.systemFiles === undefined ? {} : { systemFiles: { digest: digests.systemFiles, sets } };
   }
 
   /** The node reports that its models are ready, so late that the models are counted at once. */

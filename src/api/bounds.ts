@@ -51,6 +51,11 @@ export const BOUNDS = {
   busTimes: 32,
   /** text of an activation token of an import */
   busActivation: 2048,
+  /**
+   * JSON text of the spec of a bus account rule, bytes: with the most revocations the Secret of an account, and the message that brings
+   * its token to servers, stay below a mebibyte
+   */
+  busAccountRuleBytes: 384 * 1024,
   upstreams: 64,
   /** JSON text of a microservice's config, bytes */
   configBytes: 64 * 1024,
@@ -74,6 +79,8 @@ export const BOUNDS = {
   /** sets of files that the system has on one node; files of one set; base64 of all of them, characters */
   systemFileSets: 600,
   systemFilesOfSet: 600,
+  /** sets whose digests a report has */
+  reportedFileSets: 32,
   systemFileBytes: 4 * 1024 * 1024,
   /** volume mounts of a node whose status records that it was sent them: those beyond count as new */
   sentVolumeMounts: 512,

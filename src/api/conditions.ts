@@ -176,6 +176,10 @@ export const STATUS_REASONS = {
   BusServerRefuses:
     'The running bus server of the machine refuses a token or its configuration; the message has its words.',
   BusNotSetUp: 'The controller has not made what the bus server of the node needs, such as the operator or an account.',
+  TooManyInteriorRouters:
+    'The network of routers has as many interior routers as it can have, and so the node has no router: others come before it.',
+  BusTooManyAccounts:
+    'The machine has no room for all accounts of its bus server. The message names the accounts without a link or token; the others work.',
   RouterBehind: 'The running router of the machine does not have its present configuration and certificates yet.',
   RouterRefuses: 'The running router of the machine refuses a part of its configuration; the message has its words.',
   OnMachine: 'The machine reports that it has what this part of its platform needs.',

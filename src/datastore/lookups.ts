@@ -25,6 +25,7 @@ import { reportedApplicationsOf } from '../subjects/nodes/kinds/edge-node.ts';
 import { createBusLookups } from './bus-lookups.ts';
 import { defaultRouterOf } from './default-router.ts';
 import { holderIn, isCalled } from './holder.ts';
+import { createInteriorRouters, type InteriorRouters } from './interior-routers.ts';
 import { isPasswordOf } from './keyed-text.ts';
 import { createServiceLookups } from './service-lookups.ts';
 import type { ReadStores } from './stores.ts';
@@ -44,6 +45,8 @@ export interface StoreLookups extends Lookups {
   defaultRouter(): DefaultRouter | undefined;
   /** absent: routers are off */
   services?: BridgedServices;
+  /** absent: routers are off */
+  interiorRouters?: InteriorRouters;
 }
 
 export interface LookupsOptions {
@@ -54,7 +57,7 @@ export interface LookupsOptions {
   /** the message bus, whose hub is in this namespace; absent: it is off */
   bus?: { namespace: string };
   /** the default router, which is in this namespace, and what tags of nodes begin with; absent: routers are off */
-  routers?: { namespace: string; tagPrefix: string } | undefined;
+  routers?: { namespace: string; tagPrefix: string; mostInterior?: number | undefined } | undefined;
 }
 
 /** Without a key of the installation, names of contents are those of this process. */
@@ -99,7 +102,10 @@ export function createLookups(
       },
     }),
     ...(bus && { bus: createBusLookups(stores, bus.namespace) }),
-    ...(routers && { services: createServiceLookups(stores.services, routers.tagPrefix) }),
+    ...(routers && {
+      services: createServiceLookups(stores.services, routers.tagPrefix),
+      interiorRouters: createInteriorRouters(stores, routers.namespace, routers.mostInterior),
+    }),
     // Whatever names an annotation gives to keys, the system knows them by their own.
     secretOfSystem(namespace, name) {
       const secret = isSystemSecretName(name) ? stores.secrets.get(namespace, name) : undefined;

@@ -17,6 +17,7 @@ import { textNameOf } from '../subjects/content/rules/core-objects/form.ts';
 import { KINDS, REFERENCED_KINDS } from '../subjects/kinds.ts';
 import { replaced } from '../subjects/nodes/rules/placement/moves.ts';
 import { isContentAlike, isWorkedFromAlike } from '../subjects/nodes/rules/status-change.ts';
+import { isRouterReachedAlike } from '../subjects/routers/rules/hub.ts';
 import { dependenciesOnService, dependency, nodesOf } from './node-inputs.ts';
 
 /** `isContent`: other than by what a node has done so far, so that what is due may also change back. */
@@ -28,7 +29,7 @@ export type OnAffected = (nodes: ReadonlySet<string>, isContent: boolean) => voi
  */
 export function subscribeAffectedNodes(
   stores: ReadStores,
-  lookups: Pick<StoreLookups, 'secret' | 'configMap' | 'services'>,
+  lookups: Pick<StoreLookups, 'secret' | 'configMap' | 'services' | 'interiorRouters'>,
   dependents: (dependency: string) => Iterable<string> | undefined,
   onAffected: OnAffected,
 ): Disposable {
@@ -110,7 +111,7 @@ export function subscribeAffectedNodes(
       onAffected(nodes, true);
     }),
     stores.routerHubs.subscribe((change) => {
-      if (change.initial) return;
+      if (change.initial || !matters(change, isRouterReachedAlike)) return;
       const nodes = new Set<string>();
       add(nodes, dependents(dependency.defaultRouter));
       onAffected(nodes, true);
@@ -124,6 +125,9 @@ export function subscribeAffectedNodes(
             onAffected(nodes, true);
           }),
         ]
+      : []),
+    ...(lookups.interiorRouters
+      ? [lookups.interiorRouters.subscribe((nodes) => onAffected(new Set(nodes), true))]
       : []),
     ...busSubscriptions(stores, dependents, onAffected),
     stores.configMaps.subscribe((change) => {

@@ -53,7 +53,9 @@ export function createDesiredCache(options: DesiredCacheOptions): DesiredCache {
   const lookups = createLookups(stores, {
     ...options,
     ...(platform?.isBusEnabled && { bus: { namespace } }),
-    ...(platform?.hasRouters && { routers: { namespace, tagPrefix: platform.serviceTag ?? SERVICE_TAG } }),
+    ...(platform?.hasRouters && {
+      routers: { namespace, tagPrefix: platform.serviceTag ?? SERVICE_TAG, mostInterior: platform.mostInterior },
+    }),
   });
   const inputsOf = createNodeInputs(lookups, options);
   const memos = new Map<string, Memo>();

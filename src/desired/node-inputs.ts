@@ -57,12 +57,15 @@ export function createNodeInputs(
     hasSystemNode,
     systemNodes,
     defaultRouter,
+    interiorRouters,
     ...lookups
   }: StoreLookups,
   options: { revisionKey?: string; platform?: PlatformOptions },
 ) {
   return (node: EdgeNode, track: (dependency: string) => void): NodeInputs => {
     const ofSystem = {
+      // A change reaches its nodes without a dependency.
+      interiorRouters,
       hasSystemNode() {
         track(dependency.systemNode);
         return hasSystemNode();

@@ -1,9 +1,9 @@
 import type { Socket } from 'node:net';
 import rhea, { type Connection, type ConnectionOptions, type EventContext, type Sender } from 'rhea';
 import { untilAborted } from '../lib/until-aborted.ts';
-import { typeOfKind } from '../router-schema/schema.ts';
+import { type EntityKind, typeOfKind } from '../router-schema/schema.ts';
 import type { FoundEntity, Managed, RouterEntity } from './changes.ts';
-import { type ClientCertificate, routerTls } from './client-tls.ts';
+import { type ClientCertificate, routerClientTls } from './client-tls.ts';
 
 /** The management of a running router, as a client with a certificate of its machine may use it. */
 export interface RouterConnection {
@@ -11,6 +11,8 @@ export interface RouterConnection {
   readonly router: { readonly id: string; readonly version: string };
   /** Resolves when the connection has ended, for whatever reason. */
   readonly closed: Promise<void>;
+  /** `edge`, `interior` or `standalone`: a router has its mode from its start to its end. */
+  mode(signal: AbortSignal): Promise<string>;
   /** All entities of a kind, with every attribute that they have. */
   query(kind: Managed, signal: AbortSignal): Promise<FoundEntity[]>;
   /** These three reject with `RouterRefused` when the router answers with a refusal; others may then be fine. */
@@ -107,7 +109,7 @@ class Management implements RouterConnection {
     // What would be an exception without a listener.
     for (const event of ENDING) container.on(event, () => {});
     this.#connection = container.connect({
-      ...{ host, port, container_id: name, reconnect: false, transport: 'tls', ...routerTls(servername, tls) },
+      ...{ host, port, container_id: name, reconnect: false, transport: 'tls', ...routerClientTls(servername, tls) },
       ...{ idle_time_out: IDLE_MS, max_frame_size: MOST_FRAME_BYTES, enable_sasl_external: true },
     } as unknown as ConnectionOptions);
     for (const event of ENDING)
@@ -160,7 +162,21 @@ class Management implements RouterConnection {
     });
   }
 
+  async mode(signal: AbortSignal): Promise<string> {
+    const [router] = await this.#rows('router', signal);
+    return String(router?.mode);
+  }
+
   async query(kind: Managed, signal: AbortSignal): Promise<FoundEntity[]> {
+    const rows = await this.#rows(kind, signal);
+    return rows.flatMap((attributes) => {
+      const { name } = attributes;
+      return typeof name === 'string' ? [{ kind, name, attributes }] : [];
+    });
+  }
+
+  /** The attributes of each entity of a kind. */
+  async #rows(kind: EntityKind, signal: AbortSignal): Promise<Record<string, unknown>[]> {
     const type = typeOfKind(kind);
     const { body } = await this.#ask(
       { operation: 'QUERY', type: 'org.amqp.management', name: 'self', entityType: type },
@@ -172,12 +188,9 @@ class Management implements RouterConnection {
       throw new Error(
         `The router ${this.#name} does not answer a query for ${kind} with at most ${MOST_ENTITIES} rows`,
       );
-    return results.flatMap((row: unknown) => {
-      if (!Array.isArray(row)) return [];
-      const attributes = Object.fromEntries(names.map((name, i) => [String(name), plain(row[i])]));
-      const { name } = attributes;
-      return typeof name === 'string' ? [{ kind, name, attributes }] : [];
-    });
+    return results.flatMap((row: unknown) =>
+      Array.isArray(row) ? [Object.fromEntries(names.map((name, i) => [String(name), plain(row[i])]))] : [],
+    );
   }
 
   async create({ kind, name, attributes }: RouterEntity, signal: AbortSignal): Promise<void> {

@@ -21,7 +21,11 @@ const { signal } = new AbortController();
 const waits = { timeout: 20_000 };
 
 /** Delivers entities of a list, which a test changes, to a running router. */
-function deliverTo(router: TestRouter, trust: RouterTrust, { owned = 'all' as Owned } = {}) {
+function deliverTo(
+  router: TestRouter,
+  trust: RouterTrust,
+  { owned = 'all' as Owned, mode }: { owned?: Owned; mode?: string } = {},
+) {
   const wanted = new Map<string, RouterEntity>();
   const certificates = new Map<string, string>();
   const states: RouterState[] = [];
@@ -34,6 +38,7 @@ function deliverTo(router: TestRouter, trust: RouterTrust, { owned = 'all' as Ow
     wanted: () => [...wanted.values()],
     certificates: () => certificates,
     owned,
+    mode: () => mode,
     report: (state) => void states.push(state),
     clock: systemClock,
     random: () => 0.5,
@@ -64,7 +69,7 @@ const connector = (name: string, port: number): RouterEntity => ({
 });
 
 /** A router with the entities of its own configuration, which the delivery keeps. */
-async function started(options: { owned?: Owned } = {}) {
+async function started(options: { owned?: Owned; mode?: string } = {}) {
   const trust = await makeRouterTrust();
   const router = await startRouter(trust);
   const management = await router.manage();
@@ -98,6 +103,21 @@ describe('the delivery to a router', () => {
     await expect.poll(() => management.query('tcpListener', signal), waits).toEqual([]);
     expect(await management.query('tcpConnector', signal)).toEqual([]);
     await expect(tcpClient(port)).rejects.toThrow('ECONNREFUSED');
+  });
+
+  test('changes nothing in a router of another mode, which gives way to its successor', async () => {
+    const [{ to, management }, port] = [await started({ mode: 'edge' }), await freePort()];
+    to.set(listener('web', port), connector('web', port));
+    await expect.poll(() => to.delivery.state.router, waits).toBeDefined();
+    expect(to.delivery.state.isCurrent).toBe(false);
+    expect(await management.query('tcpListener', signal)).toEqual([]);
+  });
+
+  test('changes a router of the mode that it is meant for', async () => {
+    const [{ to, management }, port] = [await started({ mode: 'interior' }), await freePort()];
+    to.set(listener('web', port), connector('web', port));
+    await to.isCurrent();
+    expect(await management.query('tcpListener', signal)).toHaveLength(1);
   });
 
   test('leaves open connections of a service alone while other services come and go', async () => {

@@ -10,6 +10,8 @@ export interface RouterDeliveryOptions {
   dial(signal: AbortSignal): Promise<RouterConnection>;
   /** what the router is to have; undefined while that is not known, and nothing is changed */
   wanted(): readonly RouterEntity[] | undefined;
+  /** the mode of the router that this is meant for: a router has its mode until it ends, and nothing is changed in a router of another mode */
+  mode?(): string | undefined;
   /** digests of the files of each profile as they are now, by the name of the profile: a router reads them when it is asked to */
   certificates(): ReadonlyMap<string, string>;
   owned: Owned;
@@ -128,9 +130,10 @@ export class RouterDelivery implements AsyncDisposable {
   }
 
   async #compare(connection: RouterConnection, signal: AbortSignal): Promise<{ hasTrouble: boolean }> {
-    const { wanted, certificates, owned } = this.#options;
+    const { wanted, certificates, owned, mode = () => undefined } = this.#options;
     const found = (await Promise.all(MANAGED.map((kind) => connection.query(kind, signal)))).flat();
-    const entities = wanted();
+    const running = mode() === undefined ? undefined : await connection.mode(signal);
+    const entities = mode() === running ? wanted() : undefined;
     const digests = new Map(certificates());
     const changes = entities ? [...this.#withProfiles(changesTo(found, entities, owned), entities, digests)] : [];
     const again = entities ? this.#takenAgain(found, entities, changes) : [];

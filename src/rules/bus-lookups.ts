@@ -23,6 +23,8 @@ export interface BusUserRef {
   account: string;
   /** the account is a system account: the user tells a server */
   isOfSystem?: boolean;
+  /** since when it exists, RFC 3339: a leaf user says since when the server of its node has the account */
+  createdAt?: string | undefined;
   /** of the Secret with its credentials, under the key `creds` */
   secret: string;
 }

@@ -1,8 +1,10 @@
 import type { Reason } from '../api/conditions.ts';
 import { SYSTEM_AUTHORITIES } from '../api/names.ts';
 import type { EdgeNode, MicroserviceEntry } from '../api/v3/index.ts';
+import type { SystemFilesReport } from '../wire/system-files.ts';
 import type { ServiceLookups } from './bridges.ts';
 import type { BusLookups } from './bus-lookups.ts';
+import { nodeUuid } from './identity.ts';
 import type { DefaultRouter } from './router-hub.ts';
 import type { Base64ByKey, SystemFileSet } from './system-files.ts';
 
@@ -29,6 +31,8 @@ export interface PlatformFacts {
   readonly isBusEnabled: boolean;
   /** whether nodes with a router mode have a router */
   readonly hasRouters?: boolean | undefined;
+  /** whether the network has too many interior routers for the interior router of a node */
+  hasNoRoomFor?(node: EdgeNode): boolean;
 }
 
 /** What a part wants on one node. */
@@ -106,10 +110,26 @@ export interface PartState {
   expiresAt?: number;
   /** whether files of the system are sent for it */
   hasFiles: boolean;
+  /** digests of its own sets of files, by name; absent: it has none */
+  sets?: Readonly<Record<string, string>>;
   /** whether others are about to be sent, since the node has another host */
   isOutdated?: boolean;
   /** its microservice */
   entry?: MicroserviceEntry;
+}
+
+/**
+ * Whether a machine has the files of a part as they are sent: an agent that does not report each set is judged by the list of all files,
+ * whose digest is `due`.
+ */
+export function hasFilesOf(
+  { sets = {} }: Pick<PartState, 'sets'>,
+  due: string | undefined,
+  here: SystemFilesReport | undefined,
+): boolean {
+  const reported = here?.sets;
+  if (!reported) return due === here?.digest;
+  return Object.entries(sets).every(([name, digest]) => reported[name] === digest);
 }
 
 /** The parts of an installation, and what its configuration says of them. */
@@ -120,6 +140,8 @@ export interface PlatformOptions {
   hasRouters?: boolean;
   /** what tags of nodes that select services begin with */
   serviceTag?: string;
+  /** interior routers that the network has room for; absent: as many as routers know */
+  mostInterior?: number | undefined;
   /** whether nodes of the system are the hub; a cluster has its own */
   isRemote: boolean;
 }
@@ -127,10 +149,19 @@ export interface PlatformOptions {
 /** What parts know of the installation. The lookups are asked only where the answer matters. */
 export const platformFacts = (
   { isBusEnabled, hasRouters, isRemote }: PlatformOptions,
-  { hasSystemNode, defaultRouter }: { hasSystemNode(): boolean; defaultRouter?(): DefaultRouter | undefined },
+  {
+    hasSystemNode,
+    defaultRouter,
+    interiorRouters,
+  }: {
+    hasSystemNode(): boolean;
+    defaultRouter?(): DefaultRouter | undefined;
+    interiorRouters?: { leftOut(): ReadonlySet<string> } | undefined;
+  },
 ): PlatformFacts => ({
   isBusEnabled,
   hasRouters,
+  hasNoRoomFor: (node) => interiorRouters?.leftOut().has(nodeUuid(node)) === true,
   get hasDefaultRouter() {
     return isRemote ? hasSystemNode() : hasRouters === true && defaultRouter?.() !== undefined;
   },

@@ -19,6 +19,8 @@ export interface RouterHubOptions {
   componentDomain: string;
   image: string;
   serviceType: 'ClusterIP' | 'NodePort' | 'LoadBalancer';
+  /** least time between two writes of the configuration from which it starts, ms */
+  paceMs: number;
 }
 
 /** One end of a service at the default router. Ports are texts. */

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { BOUNDS } from '../api/bounds.ts';
+import { digestOf } from './digest.ts';
 
 /**
  * Files that the system itself needs on a node: certificates, configuration, credentials (docs/spec/agent-channel.md#system-files).
@@ -9,6 +10,7 @@ import { BOUNDS } from '../api/bounds.ts';
  */
 
 export const SHA256 = /^[0-9a-f]{64}$/;
+const SET_NAME = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const sha256 = z.string().regex(SHA256);
 
 /** A file of a set. */
@@ -23,7 +25,7 @@ const systemFileSchema = z.object({
 
 /** A set as a node is to have it. */
 export const systemFileSetSchema = z.object({
-  name: z.string().regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/),
+  name: z.string().regex(SET_NAME),
   files: z.array(systemFileSchema).max(BOUNDS.systemFilesOfSet),
 });
 export type SystemFileSetView = z.infer<typeof systemFileSetSchema>;
@@ -35,15 +37,27 @@ export const SYSTEM_FILES_ASKED = 64;
 export const systemFileContentSchema = z.object({ contents: z.record(sha256, z.string()) });
 export type SystemFileContent = z.infer<typeof systemFileContentSchema>;
 
+/** The digest of the content of a set, which controller and agent compare. */
+export const systemSetDigest = ({ files }: Pick<SystemFileSetView, 'files'>): string =>
+  digestOf(files.map(({ path, digest }) => [path, digest]));
+
 /** What a report says of the files: the digest of the list whose files are all on the machine, and what keeps it from others. */
 export const systemFilesReportSchema = z.object({
   /** empty where no list is whole on the machine */
   digest: z.string().regex(/^[0-9a-f]{0,64}$/),
   problem: z.string().max(BOUNDS.message).optional(),
+  /** Digests of the sets of the platform that are whole on the machine, by name; absent of agents that do not say it. */
+  sets: z
+    .record(z.string().regex(SET_NAME), z.string().regex(/^[0-9a-f]{16}$/))
+    .refine((sets) => Object.keys(sets).length <= BOUNDS.reportedFileSets)
+    .optional(),
 });
+export type SystemFilesReport = z.infer<typeof systemFilesReportSchema>;
 
 /** How the set with the credentials of a microservice for the message bus is named; only its own container binds it. */
 export const busCredsSet = (microserviceUuid: string): string => `bus-${microserviceUuid}`;
+/** Whether a set is a part of the platform of the node: reports name no others, of which there may be hundreds. */
+export const isPlatformSet = (name: string): boolean => !/^bus-[0-9a-f]{8}-[0-9a-f-]{27}$/.test(name);
 
 /** How `hostDestination` of a mapping of type volumeMount names a set: no VolumeMount can have such a name. */
 export const SYSTEM_FILES_PREFIX = 'system:';

@@ -10,6 +10,8 @@ export interface RouterFiles {
   port: number;
   /** by which the agent is such a client; texts */
   tls: { ca: string; cert: string; key: string };
+  /** which the router has from its start */
+  mode: string;
   entities: readonly RouterEntity[];
   /** digests of the files of each profile */
   certificates: ReadonlyMap<string, string>;
@@ -36,7 +38,8 @@ export function readRouterFiles(read: (set: string) => Tree | undefined): Router
   );
   const tls = { ca: textOf(ca), cert: textOf(cert), key: textOf(key) };
   const digest = hash('sha256', JSON.stringify([textOf(text), tls, [...certificates]]));
-  return { port, tls, entities: managedEntities(pairs), certificates, digest };
+  const mode = String(pairs.find(([entity]) => entity === 'router')?.[1].mode ?? '');
+  return { port, tls, mode, entities: managedEntities(pairs), certificates, digest };
 }
 
 /** Whether this machine has a router. */

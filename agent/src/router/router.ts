@@ -130,6 +130,8 @@ export class RouterPart implements Part<'microservices'> {
         this.#compared.next = this.#files?.digest ?? '';
         return this.#files?.entities;
       },
+      // A router of another mode gives way to its successor.
+      mode: () => this.#files?.mode,
       compared: () => {
         this.#compared.last = this.#compared.next;
         this.#show();

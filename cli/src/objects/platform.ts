@@ -17,6 +17,7 @@ const STEPS: Readonly<Record<string, (node: EdgeNode) => string>> = {
   NodeUnreachable: () => 'Nothing: the machine fetches what it lacks when it is back.',
   FilesPending: () => 'Wait a moment; an agent of another make, or an earlier version, does not have such files.',
   FilesFailed: () => 'Mend the machine in the words of the message, such as a full disk.',
+  BusTooManyAccounts: () => 'Make the node a leaf (busMode), or run fewer applications with access to the bus on it.',
   CertificateExpired: () => 'kubectl describe certificateauthority says why nothing renews it.',
   NameTaken: (node) => `Delete the application ${systemApplicationName(node)}, or create it under another name.`,
   PortTaken: () => 'Give the port up in the microservice that has it, or change the port of the node.',

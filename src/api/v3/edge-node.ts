@@ -12,7 +12,7 @@ import {
   type ResourceDefinition,
 } from '../meta.ts';
 import { withRules } from '../rules.ts';
-import { atomicList, integer, mapList, object, oneOf, text } from '../schema.ts';
+import { atomicList, integer, mapList, mapOf, object, oneOf, text } from '../schema.ts';
 
 const identity = IDENTITIES.uuid;
 const INT32 = 2 ** 31 - 1;
@@ -325,6 +325,9 @@ export const edgeNodeStatusSchema = object({
   systemFiles: object({
     digest: text({ max: 64 }).describe('Digest of the list whose files are all on the machine.'),
     problem: text({ max: BOUNDS.message }).optional().describe('What keeps the machine from having the present ones.'),
+    sets: mapOf(text({ max: 16 }), BOUNDS.reportedFileSets)
+      .optional()
+      .describe('Digests of the sets of the platform that are whole on the machine, by name.'),
   })
     .optional()
     .describe('Files of the system on the machine, as its agent reports them.'),

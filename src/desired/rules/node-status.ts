@@ -389,7 +389,6 @@ function isOfFormerAgent({ node, observation, provisioned }: NodeStatusInputs): 
 /** Whether the machine has what each part of its platform needs. */
 function partFindings({ inputs, alive, status }: Case): ReturnType<typeof findingsOf> {
   const { desired, now } = inputs;
-  const { digest: here, problem } = status.systemFiles ?? {};
   const { busServer, router } = status;
   return findingsOf(
     (desired?.parts ?? []).map((state) => ({
@@ -398,7 +397,7 @@ function partFindings({ inputs, alive, status }: Case): ReturnType<typeof findin
       isDeprovisioned: status.daemonStatus === 'DEPROVISIONED',
       silentSince: status.silentSince,
       now,
-      files: { due: desired?.digests?.systemFiles, here, problem },
+      files: { due: desired?.digests?.systemFiles, here: status.systemFiles },
       ...(busServer && state.condition === 'BusReady' && { server: busServer }),
       ...(router && state.condition === 'RouterReady' && { server: router }),
       ...(state.entry && { entry: partProgress({ inputs, alive, status }, state.entry.name) }),

@@ -170,6 +170,40 @@ describe('connections of an application', () => {
   });
 });
 
+test('streams of an account that ends stay on the server, also through a restart, and no other account has them', async () => {
+  await createShop();
+  const key = bus.accountToken('shop')?.sub ?? '';
+  const pump = await connected(credsOf('pump'));
+  await (await pump.jetstreamManager()).streams.add({ name: 'orders', subjects: ['orders.>'] });
+  await pump.jetstream().publish('orders.new', 'kept');
+  const stored = async () => {
+    const query = `acc=${key}&streams=true`;
+    const { account_details: accounts = [] } = (await (
+      await fetch(`http://127.0.0.1:${server.monitorPort}/jsz?${query}`)
+    ).json()) as { account_details?: { stream_detail?: { name: string; state: { messages: number } }[] }[] };
+    return accounts.flatMap(({ stream_detail: streams = [] }) => streams.map((one) => [one.name, one.state.messages]));
+  };
+  expect(await stored()).toEqual([['orders', 1]]);
+  await edit((spec) => {
+    spec.busConfig = { busAccess: false };
+  });
+  await isClosed(pump);
+  expect(bus.account('shop')).toBeUndefined();
+  expect(await stored()).toEqual([['orders', 1]]);
+  await edit((spec) => {
+    spec.busConfig = { busAccess: true };
+  });
+  await system.close();
+  await server.kill();
+  await server.start();
+  const creds = bus.userTexts('SYS', 'admin-hub').creds ?? '';
+  system = await connectBus({ servers: [server.url], creds, name: 'test', signal: signal() });
+  await deliver();
+  const again = await connected(credsOf('pump'));
+  expect(await (await again.jetstreamManager()).streams.names().next()).toEqual([]);
+  expect(await stored()).toEqual([['orders', 1]]);
+});
+
 test('a deleted user is disconnected and refused, and one of its name that is created again is let in', async () => {
   await createShop();
   const path = '/bus/accounts/shop/users';

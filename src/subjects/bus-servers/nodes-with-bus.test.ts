@@ -93,18 +93,25 @@ describe('a leaf', () => {
     expect(viewsOf(1, 'mill')).toMatchObject([{ env: [{}, { value: 'nats://hub.example:4222' }] }]);
   });
 
-  test('is not Ready through a change that its machine does not have yet, and says so at once', async () => {
+  test.each([
+    ['alone is not Ready through a change of its files', true, 'True'],
+    ['is not Ready, as all parts of the platform, where the agent does not report each set of files', false, 'False'],
+  ])('%s that its machine does not have yet, and says so at once', async (_, reportsSets, certificates) => {
+    await bus.send('POST', '/bus/account-rules', { name: 'few', maxConnections: 5 });
     await createShop();
-    const condition = () => fleet.node(0).status?.conditions?.find(({ type }) => type === 'CertificatesReady');
+    const condition = (part: string) => fleet.node(0).status?.conditions?.find(({ type }) => type === part);
     fleet.report(fleet.node(0));
+    const files = { digest: digestOf(0) ?? '' };
+    if (!reportsSets) fleet.observe(fleet.node(0), { reportedAt: fleet.time.now, report: { systemFiles: files } });
     await fleet.settle();
-    expect(condition()).toMatchObject({ status: 'True' });
+    expect(condition('CertificatesReady')).toMatchObject({ status: 'True' });
     fleet.time.now += 60_000;
     fleet.poll(fleet.node(0));
     await bus.edit('shop', (spec) => {
-      for (const entry of spec.microservices ?? []) if (entry.busConfig) entry.busConfig.busRule = 'default-leaf-user';
+      spec.busConfig = { busAccess: true, busRule: 'few' };
     });
-    expect(condition()).toMatchObject({ status: 'False', reason: 'FilesPending' });
+    expect(condition('BusReady')).toMatchObject({ status: 'False', reason: 'FilesPending' });
+    expect(condition('CertificatesReady')).toMatchObject({ status: certificates });
   });
 
   test.each(['uuid', 'name'] as const)(
@@ -132,6 +139,18 @@ describe('a leaf', () => {
     expect(digestOf(0)).toBe(zero);
     expect(digestOf(1)).not.toBe(one);
   });
+});
+
+test('a node says nothing of a bus server once the bus is off, although the agent reports a running server', async () => {
+  await using off = await startInMemoryController(1);
+  const busServerOf = async (of: InMemoryController) => {
+    of.time.now += 60_000;
+    const report = { daemonStatus: 'RUNNING' as const, busServer: { isCurrent: true } };
+    of.observe(of.node(0), { reportedAt: of.time.now, report });
+    await of.settle();
+    return of.node(0).status?.busServer;
+  };
+  expect([await busServerOf(fleet), await busServerOf(off)]).toEqual([{ isCurrent: true }, undefined]);
 });
 
 test('the streams of a node have the same key after it was without a server', async () => {

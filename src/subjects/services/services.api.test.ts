@@ -3,11 +3,15 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, inject, test } from 'vitest';
 import { kubeFromFile, withToken } from '../../../hack/kube.ts';
 import type {} from '../../../hack/testing/provided.ts';
+import { atEnd } from '../../../testing/at-end.ts';
 import { temporaryFolder } from '../../../testing/temporary-folder.ts';
+import { testConfig } from '../../../testing/test-config.ts';
 import { API_VERSION } from '../../api/names.ts';
 import type { Service } from '../../api/v3/service.ts';
+import { createApp } from '../../app.ts';
 import { controllerRoles, namespaceManifests, serviceRoles } from '../../manifests/roles.ts';
 import { startTestCluster } from '../../rest/_cluster.ts';
+import { createLog } from '../../telemetry/log.ts';
 import type { ClusterService } from './rules/cluster-service.ts';
 
 /** Services in a cluster: a real API server, and controllers with the rights that the chart gives them. No pod runs here. */
@@ -38,6 +42,17 @@ async function start(env: Record<string, string> = ENV) {
   return {
     namespace,
     startController: () => cluster.startController(env, { kubeconfigFile }),
+    /** The clock of its reconcilers runs so many times as fast. */
+    async startFastController(times: number) {
+      const begun = Date.now();
+      const app = await createApp(
+        testConfig(kubeconfigFile, namespace, env),
+        { log: createLog({ level: 'silent', name: 'test' }) },
+        { now: () => begun + (Date.now() - begun) * times },
+      );
+      atEnd(() => app[Symbol.asyncDispose]());
+      await app.start();
+    },
     service,
     inCluster: (name: string) => get<ClusterService>(`${core}/${name}`),
     create: (name: string, spec: object = SPEC) =>
@@ -106,6 +121,34 @@ describe('a service in a cluster', () => {
     expect((await service('web'))?.status?.serviceEndpoint).toBe('192.0.2.7');
     expect(await inCluster('web')).toBeDefined();
   });
+
+  test('fails after ten attempts when the cluster never gives its load balancer an address, and has it once there is one', async () => {
+    const { startFastController, create, merge, service, ready, core } = await start();
+    // An edit leads to the next look; all pauses between looks and attempts are over by then.
+    await startFastController(20_000);
+    await create('web', { ...SPEC, clusterType: 'LoadBalancer' });
+    const status = async () => (await service('web'))?.status;
+    let edits = 0;
+    const look = async () => {
+      await merge('web', { metadata: { labels: { edit: String(++edits) } } });
+      return status();
+    };
+    await expect.poll(look, { timeout }).toMatchObject({ provisioningStatus: 'pending', attempts: 1 });
+    const failed = {
+      provisioningStatus: 'failed',
+      attempts: 10,
+      provisioningError: expect.stringContaining('no address'),
+    };
+    await expect.poll(look, { timeout: 90_000 }).toMatchObject(failed);
+    expect(edits).toBeGreaterThan(50);
+    expect(await ready('web')).toMatchObject({ status: 'False', reason: 'AddressPending' });
+    expect((await status())?.serviceEndpoint).toBeUndefined();
+    const late = { loadBalancer: { ingress: [{ hostname: 'lb.example' }] } };
+    await kube.request('PATCH', `${core}/web/status`, { status: late }, 'application/merge-patch+json');
+    await merge('web', { metadata: { annotations: { 'skerry.dev/reconcile': '1' } } });
+    await expect.poll(async () => (await status())?.serviceEndpoint, { timeout }).toBe('lb.example');
+    await expect.poll(() => ready('web'), { timeout }).toMatchObject({ reason: 'HubPending' });
+  }, 150_000);
 });
 
 test('two replicas that create services at once give no port twice, and the next leader changes none', async () => {

@@ -1,7 +1,14 @@
 import { hash } from 'node:crypto';
+import { BOUNDS } from '../../../../src/api/bounds.ts';
 import type { Log } from '../../../../src/lib/log.ts';
 import type { MicroserviceView } from '../../../../src/wire/agent.ts';
-import { busCredsSet, type SystemFileContent, type SystemFileSetView } from '../../../../src/wire/system-files.ts';
+import {
+  busCredsSet,
+  isPlatformSet,
+  type SystemFileContent,
+  type SystemFileSetView,
+  systemSetDigest,
+} from '../../../../src/wire/system-files.ts';
 import {
   base64Length,
   type SentFileSet,
@@ -118,6 +125,16 @@ export class FileSets {
   get problems(): string[] {
     const named = [...this.#sets].flatMap(([name, { problem }]) => (problem ? [`${name}: ${problem}`] : []));
     return [...named, ...this.#nameless];
+  }
+
+  /** Digests of the sets of the platform that are here as they were sent, by name. */
+  get digests(): Record<string, string> {
+    const here = (this.#sent ?? []).flatMap((set) =>
+      !('problem' in set) && isPlatformSet(set.name) && this.#sets.get(set.name)?.isPresent
+        ? [[set.name, systemSetDigest(set)] as const]
+        : [],
+    );
+    return Object.fromEntries(here.slice(0, BOUNDS.reportedFileSets));
   }
 
   /** The content here of each set, as a number, for people. */

@@ -3,7 +3,7 @@ import { readdirSync, readlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { silentLog } from '../../../../src/lib/log.ts';
-import { SYSTEM_FILES_ASKED } from '../../../../src/wire/system-files.ts';
+import { busCredsSet, SYSTEM_FILES_ASKED, systemSetDigest } from '../../../../src/wire/system-files.ts';
 import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import { readFileSets, type SentFileSet } from '../../domain/system-files.ts';
 import type { ResolvedMapping } from '../../domain/volume-mounts.ts';
@@ -97,7 +97,14 @@ const here = (name: string) =>
   Object.fromEntries(
     [...(disk.read(`system/${name}`) ?? [])].map(([path, bytes]) => [path, Buffer.from(bytes).toString()]),
   );
-const report = () => part.report().systemFiles;
+/** A report without the digests of sets. */
+function report(): { digest: string; problem?: string | undefined } | undefined {
+  const { systemFiles } = part.report();
+  if (!systemFiles) return undefined;
+  const { sets: _, ...rest } = systemFiles;
+  return rest;
+}
+const setsReported = () => part.report().systemFiles?.sets;
 
 /** The path that a mapping binds, or why the microservice waits. */
 function resolved(hostDestination: string): string {
@@ -333,10 +340,29 @@ describe('a disk that takes no more', () => {
     await settle();
     expect(here('certificates')).toEqual(certificates(2).files);
     expect(report()?.digest).toBe('');
+    expect(setsReported()).toEqual({ certificates: systemSetDigest(fileSetView(certificates(2))) });
   });
 });
 
 describe('a report', () => {
+  test('has the digest of each set of the platform that is whole, and of no set of a microservice', async () => {
+    begin();
+    const router = (text: string): FileSetTexts => ({ name: 'router', files: { 'router.json': text } });
+    const ofMicroservice = { name: busCredsSet('99999999-9999-4999-8999-999999999999'), files: { 'a/b.creds': 'C' } };
+    list(certificates(1), router('{}'), ofMicroservice);
+    await settle();
+    const digestsOf = (...sets: FileSetTexts[]) =>
+      Object.fromEntries(sets.map((set) => [set.name, systemSetDigest(fileSetView(set))]));
+    expect(setsReported()).toEqual(digestsOf(certificates(1), router('{}')));
+    fails = new Error('away');
+    list(certificates(1), router('{"a":1}'), ofMicroservice);
+    await settle();
+    expect(setsReported()).toEqual(digestsOf(certificates(1)));
+    fails = undefined;
+    await settle(60 * SECOND);
+    expect(setsReported()).toEqual(digestsOf(certificates(1), router('{"a":1}')));
+  });
+
   test('says nothing while the list is not known', () => {
     apply();
     expect([report(), part.problems]).toEqual([undefined, []]);

@@ -82,7 +82,8 @@ export class SystemFiles implements Part<'systemFiles'> {
     if (!this.#sent) return {};
     const { digest, changes } = this.#complete;
     const problem = this.#sets.problems.join('; ').slice(0, BOUNDS.message);
-    return { systemFiles: { digest: changes === this.#sets.changes ? digest : '', ...(problem && { problem }) } };
+    const whole = changes === this.#sets.changes ? digest : '';
+    return { systemFiles: { digest: whole, ...(problem && { problem }), sets: this.#sets.digests } };
   }
 
   write({ systemFiles }: Pick<Sent, 'systemFiles'>): void {

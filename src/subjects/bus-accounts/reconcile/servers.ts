@@ -1,6 +1,7 @@
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { HUB_OBJECT } from '../../../rules/bus-hub.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
+import { hasFilesOf } from '../../../rules/part.ts';
 import { busModeOf } from '../../nodes/rules/modes.ts';
 
 /** Servers that do not answer, and machines that do not say that they have what they need, hold up a rotation no longer than this. */
@@ -56,8 +57,10 @@ export function createBusServers({
     !isOver &&
     Array.from(stores.nodes.list()).some((node) => {
       if (busModeOf(node, platform.isBusEnabled) === 'none' || liveness(node) !== 'live') return false;
-      const wanted = desired(node)?.digests.systemFiles;
-      return wanted !== undefined && observations.get(nodeUuid(node))?.report?.systemFiles?.digest !== wanted;
+      const { digests, parts = [] } = desired(node) ?? {};
+      const server = parts.find(({ condition }) => condition === 'BusReady');
+      const here = observations.get(nodeUuid(node))?.report?.systemFiles;
+      return server !== undefined && !hasFilesOf(server, digests?.systemFiles, here);
     });
 
   return {

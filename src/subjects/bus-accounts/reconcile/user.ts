@@ -196,8 +196,9 @@ export function createUserController(
     const object = accountOf(user);
     const { texts } = secretOf(user);
     const token = tokenIn(texts);
-    if (object && token && isEnding(object)) await tokens.end(object, token.iat, signal);
-    else if (object && token)
+    if (object && token && isEnding(object)) {
+      if (!tokens.refusesUntil(object, token.iat)) await tokens.end(object, token.iat, signal);
+    } else if (object && token)
       await tokens.revoke(object, revocations(user, object, { ...formerIn(texts), [token.sub]: token.iat }), signal);
     await secrets.remove('user', userSecretName(uuidOf(user)), signal);
   }
@@ -300,7 +301,9 @@ export function createUserController(
           : [],
       ),
       watching(stores.busUserRules, (change) =>
-        changesMoreThanStatus(change) && !change.initial ? [...new Set(both(usersByRule)(change))] : [],
+        changesMoreThanStatus(change) && !change.initial
+          ? [...new Set(both((rule: BusUserRule) => [v3Name(rule)])(change))].flatMap(usersByRule)
+          : [],
       ),
       watching(stores.applications, (change) =>
         changesMoreThanStatus(change) && !change.initial
@@ -317,9 +320,9 @@ export function createUserController(
   }
 
   /** Users of one account follow each other, so that it refuses the former keys of many with one token. */
-  function usersByRule(rule: BusUserRule): string[] {
+  function usersByRule(rule: string): string[] {
     const account = ({ spec }: BusUser) => spec.account;
-    const users = stores.busUsers.byIndex('rule', v3Name(rule));
+    const users = stores.busUsers.byIndex('rule', rule);
     return users.toSorted((a, b) => compareTexts(account(a), account(b))).map(keyOf);
   }
 

@@ -1,18 +1,20 @@
 import { hash } from 'node:crypto';
+import { BOUNDS } from '../../../api/bounds.ts';
 import { BUILT_IN_CATALOG_ITEMS } from '../../../api/names.ts';
 import type { EdgeNode, MicroserviceEntry } from '../../../api/v3/index.ts';
 import { BUS_CA, BUS_SERVER_PORT } from '../../../rules/bus-access.ts';
 import { HUB_UPSTREAM } from '../../../rules/bus-hub.ts';
 import type { BusLookups } from '../../../rules/bus-lookups.ts';
+import { namesShown } from '../../../rules/kind-status.ts';
 import { v3Name } from '../../../rules/names.ts';
 import type { PartFiles, PartInputs, PartState, PlatformPart } from '../../../rules/part.ts';
 import type { Base64ByKey, SystemFileSet } from '../../../rules/system-files.ts';
-import { BUS_FILES, BUS_PLACES, BUS_SETS, tokensFile } from '../../../wire/bus.ts';
+import { BUS_FILES, BUS_PLACES, BUS_SETS } from '../../../wire/bus.ts';
 import { BUS_KEYS, operatorSecretName, parsedText } from '../../bus-accounts/rules/secret.ts';
 import { type BusMode, busModeOf } from '../../nodes/rules/modes.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
 import { namedBusServers } from '../../nodes/rules/upstreams.ts';
-import { linkedAccounts, type NodeAccount } from './node-accounts.ts';
+import { type AccountRoom, linkedAccounts, type NodeAccount, type NodeAccounts } from './node-accounts.ts';
 import { type ServerConfigInput, type ServerRemote, serverConfig, startedWith } from './server-config.ts';
 import { serverName } from './server-names.ts';
 import { storeBytes } from './sizes.ts';
@@ -21,6 +23,13 @@ import { storeBytes } from './sizes.ts';
 const PORTS = { server: BUS_SERVER_PORT, leaf: 7422, mqtt: 8883, http: 8222 } as const;
 /** Sizes of its store likewise. */
 const STORE = { file: '10g', memory: '1g' } as const;
+/** Files of tokens: one for each last character that a key can have. */
+const TOKEN_FILES = 32;
+/** Of the files of a machine, its certificates and the credentials of its containers take the rest. */
+const ROOM: AccountRoom = {
+  links: BOUNDS.systemFilesOfSet - TOKEN_FILES - 2,
+  characters: BOUNDS.systemFileBytes - 2 ** 19,
+};
 /** Names of servers that nodes do not get: they are the hub's. */
 const HUB_NAMES = ['hub'];
 /** The random key of a node that its streams are encrypted with. */
@@ -85,7 +94,7 @@ function entryOf(node: EdgeNode, mode: BusMode): MicroserviceEntry {
         },
       ],
       healthCheck: {
-        test: ['CMD', 'wget', '-q', '-O', '/dev/null', `http://127.0.0.1:${http}/healthz?js-enabled-only=true`],
+        test: ['CMD-SHELL', probeOf(`http://127.0.0.1:${http}/healthz?js-enabled-only=true`)],
         // All other microservices of the node wait for the first healthy answer when the machine starts.
         interval: 10,
         timeout: 10,
@@ -99,6 +108,9 @@ function entryOf(node: EdgeNode, mode: BusMode): MicroserviceEntry {
 /** What keeps a server from being set up, in words of the fix. */
 const lacks = (message: string): PartState['lacks'] => ({ reason: 'BusNotSetUp', message });
 
+/** Public images have wget, images of v3 have curl. */
+const probeOf = (url: string) => `wget -q -O /dev/null '${url}' || curl -fsS -o /dev/null '${url}'`;
+
 function filesOf(node: EdgeNode, mode: BusMode, { bus, key, secret, upstreamNode }: PartInputs): PartFiles {
   const operators = operatorsIn(secret(operatorSecretName()));
   const store = key(STORE_KEY);
@@ -107,7 +119,9 @@ function filesOf(node: EdgeNode, mode: BusMode, { bus, key, secret, upstreamNode
   const systemUser = system && secret(system.secret)?.creds;
   if (!bus) return { sets: [], lacks: lacks('the message bus is off: set BUS_ENABLED') };
   if (operators.length === 0) return { sets: [], lacks: lacks('the operator of the message bus is not made yet') };
-  const accounts = linkedAccounts(node, mode, { bus, secret });
+  const upstreams = upstreamsOf(node, { bus, upstreamNode });
+  const found = linkedAccounts(node, mode, { bus, secret }, { hasUpstream: upstreams.length > 0, room: ROOM });
+  const { accounts } = found;
   const systemAccount = system && accounts.find(({ name }) => name === system.account);
   if (!systemUser || !systemAccount || !store)
     return {
@@ -116,12 +130,11 @@ function filesOf(node: EdgeNode, mode: BusMode, { bus, key, secret, upstreamNode
         `the ${store ? 'system account of the bus server' : 'key of the store'} of this node is not made yet`,
       ),
     };
-  const upstreams = upstreamsOf(node, { bus, upstreamNode });
   const config = configOf(node, mode, { operators, systemAccount, accounts, upstreams, key: text(store) });
   const tokens = tokenFiles(accounts);
   const resolver = { dir: `${BUS_PLACES.data}/tokens`, includes: Object.keys(tokens).sort() };
   const credentials = accounts.flatMap(({ publicKey, creds }) =>
-    creds && upstreams.length > 0 ? [[credentialsFile(publicKey), creds] as const] : [],
+    creds ? [[credentialsFile(publicKey), creds] as const] : [],
   );
   // Any other store counts as well: nothing here knows whether it is smaller.
   const started = serverConfig({ ...startedWith({ ...config, resolver }), store: config.store });
@@ -138,7 +151,19 @@ function filesOf(node: EdgeNode, mode: BusMode, { bus, key, secret, upstreamNode
       },
       systemSet(systemUser, ca),
     ],
+    ...tooMany(found),
   };
+}
+
+/** Says which accounts have no room; what has room works. */
+function tooMany({ unlinked, leftOut }: NodeAccounts): Pick<PartFiles, 'lacks'> {
+  const told = [
+    ...(unlinked.length > 0
+      ? [`a bus server links ${ROOM.links} accounts, and has these for its machine alone: ${namesShown(unlinked)}`]
+      : []),
+    ...(leftOut.length > 0 ? [`the tokens of these accounts have no room on the machine: ${namesShown(leftOut)}`] : []),
+  ];
+  return told.length === 0 ? {} : { lacks: { reason: 'BusTooManyAccounts', message: told.join('. ') } };
 }
 
 /** The tokens of the operators that a server trusts: while the operator is rotated, there are several. */
@@ -273,11 +298,10 @@ const credentialsFile = (publicKey: string) => `creds/${publicKey}.creds`;
 /** Tokens in files by the first characters of their keys: one changed token is one small file on the link. */
 function tokenFiles(accounts: readonly NodeAccount[]): Record<string, string> {
   const lines = new Map<string, string[]>();
-  for (const { publicKey, signed } of accounts) {
-    const file = tokensFile(publicKey);
-    const ofFile = lines.get(file);
+  for (const { signed } of accounts) {
+    const ofFile = lines.get(signed.file);
     if (ofFile) ofFile.push(signed.line);
-    else lines.set(file, [signed.line]);
+    else lines.set(signed.file, [signed.line]);
   }
   return Object.fromEntries([...lines].map(([file, texts]) => [file, contentOf(file, texts.sort())]));
 }

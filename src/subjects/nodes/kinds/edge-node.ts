@@ -1,6 +1,7 @@
 import { type EdgeNode, edgeNodeResource } from '../../../api/v3/edge-node.ts';
 import { defineKind } from '../../../kinds/definition.ts';
 import { busModeOf } from '../rules/modes.ts';
+import { isInteriorRouter } from '../rules/router-mode.ts';
 import { serviceTagKey, tagWords } from '../rules/service-tags.ts';
 import { hostOf } from '../rules/settings.ts';
 import { systemApplicationName } from '../rules/system-application.ts';
@@ -26,6 +27,8 @@ export const edgeNodeKind = defineKind<EdgeNode>()({
     system: ({ spec }) => (spec.isSystem ? ['true'] : []),
     /** `true`: the nodes whose bus server has all accounts */
     busServer: (node) => (busModeOf(node, true) === 'server' ? ['true'] : []),
+    /** `true`: the nodes with an interior router */
+    interior: (node) => (isInteriorRouter(node) ? ['true'] : []),
     /** the addresses under which others are to reach them */
     host: ({ spec }) => (spec.host ? [spec.host] : []),
     /** the addresses under which others reach them, by their host or by what their machine reports */

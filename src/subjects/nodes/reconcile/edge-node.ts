@@ -3,6 +3,7 @@ import type { EdgeNode } from '../../../api/v3/index.ts';
 import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { identityOf } from '../../../controllers/identity.ts';
+import { watchInteriorRoom } from '../../../controllers/interior-room.ts';
 import { stamp } from '../../../controllers/stamp.ts';
 import { createStatusWriter, REFUSED_RETRY_MS, type StatusWriter } from '../../../controllers/status-writer.ts';
 import { applicationsOn } from '../../../datastore/lookups.ts';
@@ -78,6 +79,7 @@ export function createEdgeNodeController(
           return [change.key, ...sameIdentity(deps, change.object), ...downstream(deps, change), ...others];
         return [...(statuses.isForeign(change) ? [change.key] : []), ...others];
       }),
+      watchInteriorRoom(deps),
       // Verdicts on entries are part of a node's platform status.
       watching(stores.applications, (change) => {
         removed.note(change);

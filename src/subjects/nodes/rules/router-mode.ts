@@ -11,3 +11,7 @@ export function routerModeOf(
   if (spec.isSystem) return SYSTEM_MODES.routerMode;
   return spec.routerMode ?? (facts.hasDefaultRouter ? 'edge' : 'none');
 }
+
+/** Whether a node is to have an interior router: no fact of the installation makes one of another node. */
+export const isInteriorRouter = (node: Pick<EdgeNode, 'spec'>): boolean =>
+  routerModeOf(node, { hasDefaultRouter: false }) === 'interior';

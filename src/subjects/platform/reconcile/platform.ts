@@ -3,6 +3,7 @@ import type { Secret } from '../../../api/resources.ts';
 import type { EdgeNode, RouterHub } from '../../../api/v3/index.ts';
 import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
+import { watchInteriorRoom } from '../../../controllers/interior-room.ts';
 import {
   type Change,
   type Controller,
@@ -116,6 +117,7 @@ export function createPlatformController(deps: ControllerDependencies, signer: S
         ];
         return [...own, ...others.map(keyOf)];
       }),
+      watchInteriorRoom(deps),
       watching(stores.secrets, ({ object, initial }) => [
         ...nodesOf(object),
         ...(initial ? [] : usersOf(object.metadata.labels?.[LABELS.authority])),

@@ -8,12 +8,21 @@ const make = (change: Partial<PartFacts> = {}): PartFacts => ({
   liveness: 'live',
   isDeprovisioned: false,
   now: NOW,
-  files: { due: 'aa', here: 'aa' },
+  files: { due: 'aa', here: { digest: 'aa' } },
   ...change,
 });
 const entry = (progress: Partial<Progress>): Partial<PartFacts> => ({
   state: { condition: 'RouterReady', hasFiles: false, entry: { name: 'router' } },
   entry: { is: 'working', reason: 'Starting', message: 'is being started', ...progress },
+});
+
+/** A part with sets of its own, on a machine that reports these files; the list is another one than the machine last had whole. */
+const withSets = (
+  sets: Record<string, string>,
+  here: Partial<NonNullable<PartFacts['files']['here']>>,
+): Partial<PartFacts> => ({
+  state: { condition: 'RouterReady', hasFiles: true, sets },
+  files: { due: 'bb', here: { digest: 'aa', ...here } },
 });
 
 describe('the condition of a part', () => {
@@ -45,7 +54,13 @@ describe('the condition of a part', () => {
       'NodeUnreachable',
       'since 2026-05-01T11:00:00Z',
     ],
-    ['waits for the present files', { files: { due: 'bb', here: 'aa' } }, 'False', 'FilesPending', 'have changed'],
+    [
+      'waits for the present files',
+      { files: { due: 'bb', here: { digest: 'aa' } } },
+      'False',
+      'FilesPending',
+      'have changed',
+    ],
     [
       'waits for the files of another host before they are made',
       { state: { condition: 'CertificatesReady', hasFiles: true, isOutdated: true } },
@@ -62,10 +77,38 @@ describe('the condition of a part', () => {
     ],
     [
       'has the words of the machine that cannot keep the files',
-      { files: { due: 'bb', here: 'aa', problem: 'no space left on device' } },
+      { files: { due: 'bb', here: { digest: 'aa', problem: 'no space left on device' } } },
       'False',
       'FilesFailed',
       'no space left on device',
+    ],
+    [
+      'is True while only files of other parts have not arrived, or cannot be kept',
+      withSets({ router: '1' }, { sets: { router: '1', bus: '2' }, problem: 'bus: no space' }),
+      'True',
+      'OnMachine',
+      '',
+    ],
+    [
+      'waits for a set of its own that is another one',
+      withSets({ router: '1', certificate: '2' }, { sets: { router: '1', certificate: '1' } }),
+      'False',
+      'FilesPending',
+      'have changed',
+    ],
+    [
+      'waits for a set of its own that the machine does not report, whatever the digest of the list is',
+      withSets({ router: '1' }, { digest: 'bb', sets: {} }),
+      'False',
+      'FilesPending',
+      'have changed',
+    ],
+    [
+      'is judged by the list of all files of an agent that does not report each set',
+      withSets({ router: '1' }, {}),
+      'False',
+      'FilesPending',
+      'have changed',
     ],
     [
       'names the holder of a port',

@@ -1,7 +1,8 @@
 import type { Reason } from '../../../api/conditions.ts';
 import { type Finding, joined, type Progress } from '../../../rules/conditions.ts';
 import type { Liveness } from '../../../rules/inputs.ts';
-import type { PartCondition, PartState } from '../../../rules/part.ts';
+import { hasFilesOf, type PartCondition, type PartState } from '../../../rules/part.ts';
+import type { SystemFilesReport } from '../../../wire/system-files.ts';
 
 /** The facts about one part on one machine. */
 export interface PartFacts {
@@ -12,8 +13,8 @@ export interface PartFacts {
   silentSince?: string | undefined;
   /** Unix ms */
   now: number;
-  /** digests of the list of the system's files: as it is to be, and as the machine last reported that it has it */
-  files: { due: string | undefined; here: string | undefined; problem?: string | undefined };
+  /** the system's files: the digest of their list as it is to be, and what the machine last reported of them */
+  files: { due: string | undefined; here: SystemFilesReport | undefined };
   /** progress of its microservice, when it has one */
   entry?: Progress;
   /** what the machine reports of the program in it: absent of agents that report nothing */
@@ -37,9 +38,10 @@ const RULES: readonly ((facts: PartFacts) => Finding | undefined)[] = [
     liveness === 'silent'
       ? is('Unknown', 'NodeUnreachable', `the node is offline${silentSince ? ` since ${silentSince}` : ''}`)
       : undefined,
-  ({ state: { hasFiles, isOutdated }, files: { due, here, problem } }) => {
-    if (!hasFiles || (due === here && !isOutdated)) return undefined;
-    if (problem) return is('False', 'FilesFailed', `the machine cannot keep the files of the system: ${problem}`);
+  ({ state, files: { due, here } }) => {
+    if (!state.hasFiles || (hasFilesOf(state, due, here) && !state.isOutdated)) return undefined;
+    if (here?.problem)
+      return is('False', 'FilesFailed', `the machine cannot keep the files of the system: ${here.problem}`);
     return is(
       'False',
       'FilesPending',

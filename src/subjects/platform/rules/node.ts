@@ -10,7 +10,8 @@ import type {
   PlacedEntry,
   SystemBind,
 } from '../../../rules/part.ts';
-import type { Base64ByKey, SystemFileSet } from '../../../rules/system-files.ts';
+import { type Base64ByKey, type SystemFileSet, systemFilesView } from '../../../rules/system-files.ts';
+import { systemSetDigest } from '../../../wire/system-files.ts';
 import { systemApplicationName } from '../../nodes/rules/system-application.ts';
 import { upstreamNode } from '../../nodes/rules/upstreams.ts';
 import { authoritySecretName, KEYS } from '../../pki/rules/authority.ts';
@@ -103,10 +104,22 @@ function stateOf(
     hasFiles: certificates.length > 0 || files !== undefined,
     isOutdated: certificates.length > 0 && own !== undefined && !isOfHost(node, own),
     ...(lacks && { lacks }),
+    sets: digestsOf(
+      [...certificates.map(({ name }) => name), ...(files?.sets ?? []).map(({ name }) => name)],
+      inputs.sets,
+    ),
     ...(expiresAt !== undefined && { expiresAt }),
     ...(entry && { entry }),
   };
 }
+
+const digestsOf = (names: readonly string[], sets: ReadonlyMap<string, SystemFileSet>) =>
+  Object.fromEntries(
+    names.flatMap((name) => {
+      const set = sets.get(name);
+      return set ? [[name, systemSetDigest(systemFilesView(set))]] : [];
+    }),
+  );
 
 function lacksCertificate(
   certificates: readonly NodeCertificate[],

@@ -34,8 +34,11 @@ const CHILDREN = {
 
 /** What became of the default router in the cluster. */
 export type HubRouter =
-  /** `address`: of its Service, where the cluster gives it one; `leftOut`: pairs of others that it does not have, each with why */
-  | { is: 'made'; address?: string; leftOut: readonly string[] }
+  /**
+   * `address`: of its Service, where the cluster gives it one; `leftOut`: pairs of others that it does not have, each with why; `isWritten`: its
+   * configuration was another one
+   */
+  | { is: 'made'; address?: string; leftOut: readonly string[]; isWritten: boolean }
   /** a certificate is being made */
   | { is: 'waiting' }
   /** an object of somebody else has the name */
@@ -70,27 +73,28 @@ export function createHubRouter(deps: Pick<ControllerDependencies, 'client' | 'n
     hub: RouterHub,
     own: readonly RouterPair[],
     signal: AbortSignal,
-  ): Promise<readonly string[] | undefined> {
+  ): Promise<{ leftOut: readonly string[]; isWritten: boolean } | undefined> {
     const name = ROUTER_HUB_NAMES.config;
-    let leftOut: readonly string[] | undefined;
+    let kept: { leftOut: readonly string[]; isWritten: boolean } | undefined;
     await createOrUpdate<ConfigMap>(
       client,
       RESOURCES.configMaps,
       { namespace, name },
       (present) => {
-        leftOut = undefined;
+        kept = undefined;
         const owners = present?.metadata.ownerReferences ?? [];
         if (present && !owners.some((one) => one.kind === hub.kind && one.name === hub.metadata.name)) return undefined;
         const merged = mergePairs(present?.data?.[ROUTER_FILES.config], own);
-        leftOut = merged.leftOut;
         const data = { ...present?.data, [ROUTER_FILES.config]: merged.text };
         const metadata = { ...(present?.metadata ?? { name, namespace }), ownerReferences: [ownerReference(hub)] };
-        if (present && equal(present.data, data) && equal(present.metadata, metadata)) return present;
+        const isSame = present && equal(present.data, data) && equal(present.metadata, metadata);
+        kept = { leftOut: merged.leftOut, isWritten: !isSame };
+        if (isSame) return present;
         return { apiVersion: 'v1', kind: 'ConfigMap', ...present, metadata, data };
       },
       { known: stores.configMaps.get(namespace, name), signal, call: OPTIONS },
     );
-    return leftOut;
+    return kept;
   }
 
   return {
@@ -108,8 +112,8 @@ export function createHubRouter(deps: Pick<ControllerDependencies, 'client' | 'n
         applyOwned(client, of, hub, object as T, { signal, ...OPTIONS });
       const site = await keepCertificate(hub, 'site', signal);
       const local = await keepCertificate(hub, 'local', signal);
-      const leftOut = await keepConfig(hub, own, signal);
-      if (leftOut === undefined) return { is: 'taken', what: `ConfigMap ${ROUTER_HUB_NAMES.config}` };
+      const config = await keepConfig(hub, own, signal);
+      if (!config) return { is: 'taken', what: `ConfigMap ${ROUTER_HUB_NAMES.config}` };
       if (!site || !local) return { is: 'waiting' };
       const { service, pod, network, workload } = routerHubObjects(hub, placement);
       const made = await apply(CHILDREN.service, service);
@@ -127,7 +131,7 @@ export function createHubRouter(deps: Pick<ControllerDependencies, 'client' | 'n
       }
       const [ingress] = made.status?.loadBalancer?.ingress ?? [];
       const address = ingress?.hostname ?? ingress?.ip;
-      return { is: 'made', leftOut, ...(address !== undefined && { address }) };
+      return { is: 'made', ...config, ...(address !== undefined && { address }) };
     },
 
     /** Ends a router whose place another one takes, which is elsewhere. */

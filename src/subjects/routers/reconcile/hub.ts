@@ -3,6 +3,7 @@ import type { RouterHub } from '../../../api/v3/index.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { createKindController } from '../../../controllers/kind.ts';
 import { type Controller, keyFor, type Watch, watching } from '../../../kube/mod.ts';
+import { systemClock } from '../../../lib/clock.ts';
 import { type Progress, stalled } from '../../../rules/conditions.ts';
 import { ROUTER_HUB_OBJECT } from '../../../rules/router-hub.ts';
 import { KINDS } from '../../kinds.ts';
@@ -21,6 +22,8 @@ export function createRouterHubController(deps: ControllerDependencies, state: R
   const router = createHubRouter(deps);
   /** what the last run made, for the status of the same run */
   let made: HubRouter | undefined;
+  /** the router whose configuration was written a moment ago: changes of services wait, so that many are one write */
+  let written: { of: string; until: number; made: HubRouter } | undefined;
 
   const isMeant = ({ metadata }: RouterHub) => metadata.name === ROUTER_HUB_OBJECT;
   const serviceTypeOf = ({ spec }: RouterHub) => spec.serviceType ?? deps.routerHub?.serviceType;
@@ -37,6 +40,11 @@ export function createRouterHubController(deps: ControllerDependencies, state: R
     if (deps.routerHub && !isMadeRouter(deps, hub)) await router.remove(hub, signal);
     if (isMadeRouter(deps, hub) || hub.spec.host !== undefined) await router.keepAgentCertificate(hub, signal);
     if (!deps.routerHub || !isMadeRouter(deps, hub)) return;
+    const of = `${hub.metadata.uid} ${hub.metadata.generation}`;
+    if (written?.of === of && systemClock.now() < written.until) {
+      made = written.made;
+      return;
+    }
     const { serviceType = deps.routerHub.serviceType } = hub.spec;
     const services = lookups.services?.ofHub() ?? [];
     const bridgePorts = bridgePortsOf(services, deps.services?.ports);
@@ -44,6 +52,8 @@ export function createRouterHubController(deps: ControllerDependencies, state: R
     const placement = { ...deps.routerHub, namespace, serviceType, bridgePorts, isDialed };
     const own = routerHubPairs(hub, namespace, services);
     made = await router.keep(hub, placement, own, signal);
+    const isWritten = made.is === 'made' && made.isWritten;
+    written = isWritten ? { of, until: systemClock.now() + deps.routerHub.paceMs, made } : undefined;
   }
 
   const addressOf = (hub: RouterHub): string | undefined => {
@@ -103,8 +113,12 @@ export function createRouterHubController(deps: ControllerDependencies, state: R
         listeners: now?.router ? Math.max(0, state.listeners - now.notUp.length) : 0,
       };
     },
-    next: (hub) =>
-      serviceTypeOf(hub) === 'LoadBalancer' && made?.is === 'made' && !made.address ? clock() + ADDRESS_MS : undefined,
+    next(hub) {
+      const waits = serviceTypeOf(hub) === 'LoadBalancer' && made?.is === 'made' && !made.address;
+      const pause = written ? Math.max(0, written.until - systemClock.now()) : Number.POSITIVE_INFINITY;
+      const ms = Math.min(pause, waits ? ADDRESS_MS : Number.POSITIVE_INFINITY);
+      return Number.isFinite(ms) ? clock() + ms : undefined;
+    },
     watches: [
       stateWatch,
       watchServices(deps, keyFor(namespace, ROUTER_HUB_OBJECT)),

@@ -54,6 +54,9 @@ const ANY_PORT: PortRange = { first: 10_024, last: 65_535 };
 /** Under which name the controller reaches it in the cluster. */
 export const routerHubHost = (namespace: string): string => `${ROUTER_HUB_NAMES.service}.${namespace}.svc`;
 
+/** Under which name the controller reaches all ports of its pod. */
+export const routerPodHost = (namespace: string): string => `${ROUTER_HUB_NAMES.pod}.${namespace}.svc`;
+
 /** Where the controller itself reaches a default router; undefined: a router elsewhere that has no host yet. */
 export function routerHubTarget(
   deps: { namespace: string; routerHub?: RouterHubOptions | undefined },
@@ -63,9 +66,6 @@ export function routerHubTarget(
   const host = isMadeRouter(deps, hub) ? routerHubHost(deps.namespace) : hub.spec.host;
   return host === undefined ? undefined : { host, port };
 }
-
-/** Under which name the controller reaches all ports of its pod. */
-export const routerPodHost = (namespace: string): string => `${ROUTER_HUB_NAMES.pod}.${namespace}.svc`;
 
 /** The names and addresses that its certificates have. */
 export function routerHubHosts(hub: RouterHub, namespace: string): string[] {

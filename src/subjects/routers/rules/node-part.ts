@@ -7,12 +7,13 @@ import { v3Name } from '../../../rules/names.ts';
 import type { PartFiles, PartInputs, PlatformPart } from '../../../rules/part.ts';
 import { ROUTER_HUB_OBJECT } from '../../../rules/router-hub.ts';
 import { ROUTER_FILES, ROUTER_PLACES, ROUTER_SETS, type RouterPair } from '../../../wire/router.ts';
-import { routerModeOf } from '../../nodes/rules/router-mode.ts';
+import { isInteriorRouter, routerModeOf } from '../../nodes/rules/router-mode.ts';
 import { canonicalEngine } from '../../nodes/rules/settings.ts';
 import { type Bridges, bridgesOfHub, bridgesOfNode, joinBridges, type RunningMode } from './bridges.ts';
 import { type RouterConfigInput, routerConfigText, routerPairs, startPairs } from './config.ts';
 import { mapForm } from './forms.ts';
 import { routerHubSettingsOfNode } from './hub.ts';
+import { NO_ROOM } from './interior.ts';
 
 /** The router on a node (docs/resources/platform.md#the-router). */
 export const ROUTER: PlatformPart = {
@@ -20,6 +21,7 @@ export const ROUTER: PlatformPart = {
   wants(node, facts) {
     const mode = facts.hasRouters ? routerModeOf(node, facts) : 'none';
     if (mode === 'none') return undefined;
+    if (mode === 'interior' && facts.hasNoRoomFor?.(node)) return { files: () => ({ sets: [], lacks: NO_ROOM }) };
     return {
       entry: entryOf(node, mode),
       binds: [
@@ -141,7 +143,7 @@ function upstreamsOf(node: EdgeNode, mode: RunningMode, inputs: PartInputs): Rou
     : ofSystem;
   const toNode = (other: EdgeNode | undefined): RouterUpstreams => {
     const { host, edgeRouterPort, interRouterPort } = other ? routerHubSettingsOfNode(other) : {};
-    if (!other || host === undefined || isSameNode(other, node) || !isInterior(other)) return [];
+    if (!other || host === undefined || isSameNode(other, node) || !isInteriorRouter(other)) return [];
     return [{ name: nodeUuid(other), host, port: (mode === 'interior' ? interRouterPort : edgeRouterPort) ?? 0 }];
   };
   const toDefault = (): RouterUpstreams => {
@@ -158,5 +160,3 @@ function upstreamsOf(node: EdgeNode, mode: RunningMode, inputs: PartInputs): Rou
         );
   return [...new Map(found.map((one) => [one.name, one])).values()];
 }
-
-const isInterior = (node: EdgeNode) => routerModeOf(node, { hasDefaultRouter: true }) === 'interior';

@@ -21,6 +21,8 @@ export class BridgePorts {
   readonly #range: ServiceSettings['ports'];
   readonly #services: ServicesByPort;
   readonly #clock: () => number;
+  /** ports of the default router itself */
+  readonly #ofHub: () => readonly number[];
   readonly #reserved = new Map<number, string>();
   /** the reserved port of a service, by its key */
   readonly #portOf = new Map<string, number>();
@@ -31,10 +33,16 @@ export class BridgePorts {
   /** no lower port of the range is free, as far as is known */
   #low: number;
 
-  constructor(range: ServiceSettings['ports'], services: ServicesByPort, clock: () => number) {
+  constructor(
+    range: ServiceSettings['ports'],
+    services: ServicesByPort,
+    clock: () => number,
+    ofHub: () => readonly number[] = () => [],
+  ) {
     this.#range = range;
     this.#services = services;
     this.#clock = clock;
+    this.#ofHub = ofHub;
     this.#low = range.first;
   }
 
@@ -59,6 +67,11 @@ export class BridgePorts {
     this.#reserved.set(port, key);
     this.#portOf.set(key, port);
     return port;
+  }
+
+  /** The default router has other ports: its former ports may be free. */
+  hubChanged(): void {
+    this.#low = this.#range.first;
   }
 
   /** Unix ms at which a port may be free for a service that found none. */
@@ -115,7 +128,7 @@ export class BridgePorts {
     return (
       port >= first &&
       port <= last &&
-      isBridgePort(port) &&
+      isBridgePort(port, this.#ofHub()) &&
       this.#isReservedBy(port, key) &&
       this.#isOver(port, key) &&
       this.#services.byIndex('bridgePort', String(port)).every((service) => keyOf(service) === key) &&

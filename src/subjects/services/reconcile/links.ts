@@ -15,6 +15,7 @@ import { ALL_SERVICES, eligibleTags, serviceTokens } from '../../routers/rules/t
 import { backendOf } from '../rules/backend.ts';
 import { connectedOf, type EndState, hubLacks, listeningOf, type RouterEnd } from '../rules/links.ts';
 import { bridgeOf } from '../rules/verdict.ts';
+import { Looks } from './looks.ts';
 import { RouterObservations } from './router-observations.ts';
 
 /** A router that starts again is back within this time, ms. */
@@ -23,8 +24,6 @@ const GRACE_MS = 30_000;
 const MERGE_MS = 5_000;
 /** Statuses that routers cause, of all services. */
 const STATUSES_PER_SECOND = 10;
-/** The pause until another look at routers that were asked for an end and did not report since, ms. */
-const LOOK_AGAIN_MS = 30_000;
 /** Routers that are looked at again at a time. */
 const LOOKS = 8;
 
@@ -60,6 +59,7 @@ export class ServiceLinks {
   readonly #countedAt = new Map<string, number>();
   /** uuids of the nodes with the backends, by service, as they were counted last */
   readonly #owners = new Map<string, string>();
+  readonly #looks = new Looks();
 
   constructor(deps: Dependencies, settings: ServiceSettings, facts: { readonly hasDefaultRouter: boolean }) {
     this.#deps = deps;
@@ -95,8 +95,10 @@ export class ServiceLinks {
     const { clock, hubEnds } = this.#deps;
     const lostAt = hubEnds?.isThere ? hubEnds.unreachedSince : undefined;
     const graceEnd = lostAt === undefined ? 0 : lostAt + GRACE_MS;
-    const lacks = Object.values(ends).some((end) => this.#routers.lacking(end(name)).size > 0);
-    const due = [...(graceEnd > clock() ? [graceEnd] : []), ...(lacks ? [clock() + LOOK_AGAIN_MS] : [])];
+    const lacks = Object.values(ends).reduce((sum, end) => sum + this.#routers.lacking(end(name)).size, 0);
+    const due = [graceEnd > clock() ? graceEnd : undefined, this.#looks.nextAt(name, lacks, clock())].flatMap(
+      (at) => at ?? [],
+    );
     return due.length > 0 ? Math.min(...due) : undefined;
   }
 
@@ -104,6 +106,7 @@ export class ServiceLinks {
     for (const end of Object.values(ends)) this.#routers.forgetEnd(end(name));
     this.#countedAt.delete(name);
     this.#owners.delete(name);
+    this.#looks.forget(name);
     this.#pacer.release(name);
   }
 
@@ -234,7 +237,7 @@ export class ServiceLinks {
   #reported(uuid: string, now: Observation, before: Observation | undefined): Iterable<string> {
     const [is, was] = [now.report, before?.report];
     const isFirst = before?.reportedAt === undefined && now.reportedAt !== undefined;
-    if (!isFirst && is.router === was?.router && is.systemFiles?.digest === was?.systemFiles?.digest) return [];
+    if (!isFirst && is.router === was?.router && is.systemFiles === was?.systemFiles) return [];
     return this.#deps.stores.nodes.byIndex('uuid', uuid).flatMap((node) => {
       if (!this.#hasRouter(node)) return [];
       const { ends: others, isAll } = this.#routers.observe(node, is.router, was?.router);

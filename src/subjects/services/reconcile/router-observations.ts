@@ -2,6 +2,7 @@ import type { EdgeNode } from '../../../api/v3/index.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import type { Observation } from '../../../rules/inputs.ts';
+import { hasFilesOf } from '../../../rules/part.ts';
 import type { EndState } from '../rules/links.ts';
 
 type Report = NonNullable<Observation['report']['router']>;
@@ -85,7 +86,9 @@ export class RouterObservations {
     const lacked = this.#endsOf.get(uuid);
     if (!lacked && !this.#unsure.has(uuid)) return [];
     const { router, systemFiles } = this.#deps.observations.get(uuid)?.report ?? {};
-    if (!router?.isCurrent || systemFiles?.digest !== this.#deps.desired(node)?.digests.systemFiles) return [];
+    const { digests, parts = [] } = this.#deps.desired(node) ?? {};
+    const part = parts.find(({ condition }) => condition === 'RouterReady') ?? {};
+    if (!router?.isCurrent || !hasFilesOf(part, digests?.systemFiles, systemFiles)) return [];
     this.forgetNode(uuid);
     return [...(lacked ?? [])];
   }

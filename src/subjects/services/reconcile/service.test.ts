@@ -68,6 +68,19 @@ describe('a service', () => {
     expect((await inCluster('db'))?.spec).toMatchObject({ type: 'NodePort', ports: [{ port: 81 }] });
   });
 
+  test('gets no port that the default router has for itself, until the router has another one', async () => {
+    const first = 10_026;
+    expect(
+      (await send('PUT', '/router', { host: 'r.example', messagingPort: first, edgeRouterPort: first + 1 })).status,
+    ).toBe(200);
+    on.fleet.time.now += 600_000;
+    await create('db');
+    expect(service('db')?.status?.bridgePort).toBe(first + 2);
+    await send('PUT', '/router', { host: 'r.example', edgeRouterPort: first + 1 });
+    await create('log');
+    expect(service('log')?.status?.bridgePort).toBe(first);
+  });
+
   test('writes nothing at rest, nor when its controller starts again', async () => {
     await create('db');
     const writes = () => JSON.stringify([...on.fleet.cluster.writes].filter(([verb]) => verb.includes('services')));

@@ -1,5 +1,5 @@
 import { LABELS } from '../../../api/names.ts';
-import type { Application, EdgeNode, RouterHub } from '../../../api/v3/index.ts';
+import type { Application, EdgeNode } from '../../../api/v3/index.ts';
 import type { Service, ServiceStatus } from '../../../api/v3/service.ts';
 import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
@@ -17,7 +17,13 @@ import { ROUTER_HUB_OBJECT } from '../../../rules/router-hub.ts';
 import { KINDS } from '../../kinds.ts';
 import { recordedNode } from '../../nodes/rules/placement/moves.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
-import { isMadeRouter, routerHubSettings } from '../../routers/rules/hub.ts';
+import {
+  isMadeRouter,
+  isRouterReachedAlike,
+  type RouterHubSettings,
+  routerHubSettings,
+  routerHubSettingsOfNode,
+} from '../../routers/rules/hub.ts';
 import { routerPodHost } from '../../routers/rules/hub-objects.ts';
 import { annotationsOf } from '../rules/annotations.ts';
 import { backendOf, namesOfNode } from '../rules/backend.ts';
@@ -35,7 +41,7 @@ const kind = KINDS.services;
 export function createServiceController(deps: ControllerDependencies): Controller {
   const { stores, lookups, clock, namespace, services: settings } = deps;
   const facts = platformFacts(deps.platform, lookups);
-  const ports = settings && new BridgePorts(settings.ports, stores.services, clock);
+  const ports = settings && new BridgePorts(settings.ports, stores.services, clock, hubPorts);
   const provisioning = settings && createServiceSteps(deps, settings);
   const end = createBackendEnd(deps);
   const isOn = settings?.isEnabled === true;
@@ -180,6 +186,13 @@ export function createServiceController(deps: ControllerDependencies): Controlle
     },
   };
 
+  /** The ports that the default router has for itself: no service gets one of them. */
+  function hubPorts(): readonly number[] {
+    if (isRemote) return lookups.systemNodes().flatMap((node) => portsOf(routerHubSettingsOfNode(node)));
+    const hub = stores.routerHubs.get(namespace, ROUTER_HUB_OBJECT);
+    return hub ? portsOf(routerHubSettings(hub)) : [];
+  }
+
   /** Where a client of the default router dials a service; undefined: nobody dials it. */
   function dialTarget(service: Service, ends: Findings): DialTarget | undefined {
     const port = service.status?.bridgePort;
@@ -222,7 +235,13 @@ export function createServiceController(deps: ControllerDependencies): Controlle
     watches: [
       linksWatch,
       roomWatch,
-      watching(stores.routerHubs, (change) => (change.initial || isSameHub(change) ? [] : allKeys())),
+      watching(stores.routerHubs, (change) => {
+        const { initial, type, object, previous } = change;
+        const isSame = type !== 'delete' && previous !== undefined && isRouterReachedAlike(object, previous);
+        if (initial || isSame) return [];
+        ports?.hubChanged();
+        return allKeys();
+      }),
       ...(provisioning ? [provisioning.watch] : []),
       watching(stores.services, (change) => {
         if (change.type === 'delete') {
@@ -262,6 +281,12 @@ export function createServiceController(deps: ControllerDependencies): Controlle
   }
 }
 
+const portsOf = ({ messagingPort, edgeRouterPort, interRouterPort }: RouterHubSettings): number[] => [
+  messagingPort,
+  edgeRouterPort,
+  interRouterPort,
+];
+
 /** The finding of a former status, which stays while nothing newer is known. */
 function findingIn({ status }: Service, type: 'Connected' | 'Listening' | 'Reachable'): Finding | undefined {
   const found = status?.conditions?.find((one) => one.type === type);
@@ -293,13 +318,6 @@ function placesOf(application: Application): Map<string, readonly string[]> {
       return [JSON.stringify(place), names];
     }),
   );
-}
-
-/** Whether nodes without a mode have a router as before, and clients the same address. */
-function isSameHub({ object, previous, type }: Change<RouterHub>): boolean {
-  if (type === 'delete' || !previous) return false;
-  const of = (hub: RouterHub) => [routerHubSettings(hub), hub.metadata.deletionTimestamp];
-  return JSON.stringify(of(object)) === JSON.stringify(of(previous));
 }
 
 /** Whether another node may be the default router outside of a cluster, or have another address. */

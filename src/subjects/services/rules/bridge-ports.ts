@@ -1,14 +1,15 @@
 import { LABELS } from '../../../api/names.ts';
 import type { Service } from '../../../api/v3/service.ts';
 
-/** Ports of routers, of the controller and of agents, which no service has on any machine. */
+/** Ports of routers, where nothing else is set, of the controller and of agents, which no service has on any machine. */
 const OWN_PORTS: ReadonlySet<number> = new Set([
   ...[5671, 5672, 45_671, 55_671, 9090],
   ...[51_121, 51_122, 51_123, 54_321, 54_322],
 ]);
 
-/** Whether a service may have a port as far as the system is concerned. */
-export const isBridgePort = (port: number): boolean => !OWN_PORTS.has(port);
+/** Whether a service may have a port as far as the system is concerned. `ofHub`: what the default router has. */
+export const isBridgePort = (port: number, ofHub: readonly number[] = []): boolean =>
+  !OWN_PORTS.has(port) && !ofHub.includes(port);
 
 /** Of several services with one port the oldest keeps it. */
 export function keepsPort(service: Service, owners: readonly Service[]): boolean {
