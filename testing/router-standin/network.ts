@@ -7,9 +7,11 @@ import type { Duplex } from 'node:stream';
  */
 
 /** What passes over a connection: a length of four bytes, a type, the number of a stream, and content. */
-const TYPES = { hello: 0, addresses: 1, open: 2, data: 3, end: 4, reset: 5 } as const;
+const TYPES = { hello: 0, addresses: 1, open: 2, data: 3, end: 4, reset: 5, alive: 6 } as const;
 const HEADER = 9;
 const MOST_HOPS = 8;
+/** A connection without a sign of life for as long as the program waits is lost. */
+const IDLE_MS = 16_000;
 
 /** A connection between two stand-ins. */
 interface Peer {
@@ -79,7 +81,13 @@ export class Network {
   /** Takes a connection to another stand-in. Resolves with its id once it has said hello; `isDialler`: this one has dialled. */
   join(socket: Duplex, isDialler: boolean): Promise<string> {
     const peer: Peer = { socket, id: '', addresses: new Map(), streams: new Map(), next: isDialler ? 1 : 2 };
+    let heard = performance.now();
+    const alive = setInterval(() => {
+      if (performance.now() - heard > IDLE_MS && !socket.isPaused()) socket.destroy();
+      else send(socket, TYPES.alive, 0);
+    }, IDLE_MS / 4);
     const left = () => {
+      clearInterval(alive);
       if (!this.#peers.delete(peer)) return;
       for (const stream of peer.streams.values()) stream.destroy();
       this.#changed();
@@ -87,6 +95,7 @@ export class Network {
     socket.on('error', left).on('close', left);
     return new Promise((resolve) => {
       readFrames(socket, (type, stream, content) => {
+        heard = performance.now();
         if (type === TYPES.hello) {
           peer.id = content.toString();
           this.#peers.add(peer);
@@ -104,6 +113,7 @@ export class Network {
   }
 
   #take(peer: Peer, type: number, number: number, content: Buffer): void {
+    if (type === TYPES.alive) return;
     const stream = peer.streams.get(number);
     if (type === TYPES.addresses) {
       peer.addresses = new Map(JSON.parse(content.toString()) as [string, number][]);
