@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { installCrds, startControlPlane } from '../hack/control-plane.ts';
 import { removeEngineData } from '../hack/engine.ts';
-import { type Kube, kubeFromFile, readObjects } from '../hack/kube.ts';
+import { type Kube, type KubeObject, kubeFromFile, readObjects } from '../hack/kube.ts';
 import { ROOT } from '../hack/paths.ts';
 import { freePort } from '../hack/ports.ts';
 import type { Daemon } from '../hack/process.ts';
@@ -13,6 +13,7 @@ import type { Log } from '../hack/progress.ts';
 import { adminAccount, keepAdminToken, startController } from '../hack/stack/controller.ts';
 import { waitFor } from '../hack/wait.ts';
 import { API_VERSION, DEFAULT_NAMESPACE } from '../src/api/names.ts';
+import { routerHubRoles, serviceRoles } from '../src/manifests/roles.ts';
 import { type Edge, startEdge } from './edge.ts';
 import { createFleet, type Fleet } from './fleet.ts';
 import { createHttp, createRest, type Http, type Rest } from './http.ts';
@@ -103,7 +104,12 @@ export async function createStack(log: Log, settings: Readonly<Record<string, st
   const kube = await kubeFromFile(cluster.kubeconfig);
   started.defer(() => kube.close());
   await installCrds(cluster.kubeconfig);
-  const objects = [...readObjects(join(ROOT, 'manifests/install.yaml')), ...adminAccount()];
+  // As the chart does with these settings.
+  const roles = [
+    ...(settings.ROUTERS_ENABLED ? serviceRoles(DEFAULT_NAMESPACE) : []),
+    ...(settings.ROUTER_HUB ? routerHubRoles(DEFAULT_NAMESPACE) : []),
+  ] as unknown as KubeObject[];
+  const objects = [...readObjects(join(ROOT, 'manifests/install.yaml')), ...adminAccount(), ...roles];
   for (const object of objects) await kube.apply(object);
 
   const ports = { rest: await freePort(), metrics: await freePort(), internal: await freePort() };

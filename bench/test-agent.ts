@@ -2,7 +2,9 @@ import { generateKeyPairSync, type KeyObject, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { delayAfterLoss } from '../agent/src/link/backoff.ts';
 import { HEADERS } from '../src/api/names.ts';
+import { ROUTER_HUB_OBJECT } from '../src/rules/router-hub.ts';
 import type { MicroserviceHold, MicroserviceView, PublicKey, StatusReport } from '../src/wire/agent.ts';
+import { ROUTER_SETS } from '../src/wire/router.ts';
 import {
   type ChangesReply,
   type Digests,
@@ -67,6 +69,10 @@ export interface TestAgentOptions {
   pollHttp: Http;
 }
 
+/** A running router that has whatever its configuration says. */
+const ROUTER: StatusReport['router'] = {
+  ...{ isReached: true, isCurrent: true, links: [ROUTER_HUB_OBJECT], refused: [], notUp: [], notUpCount: 0 },
+};
 const API = '/api/v3/agent';
 const HOLD_SECONDS = 60;
 
@@ -185,6 +191,7 @@ function createTestAgent({ name, http, pollHttp }: TestAgentOptions, uuid: strin
         body: JSON.stringify({
           ...reportOf(microservices ?? [], startTime, ++reports),
           ...files.report(),
+          ...(files.sets.includes(ROUTER_SETS.config) && { router: ROUTER }),
         }),
       }),
     async live(signal) {

@@ -164,7 +164,7 @@ async function launch(options: ControlPlaneOptions): Promise<ControlPlane> {
         ...['--service-account-key-file', files.serviceAccountKey],
         ...['--service-account-signing-key-file', files.serviceAccountKey, '--service-account-issuer', ISSUER],
         ...['--authorization-mode', options.nodes ? 'Node,RBAC' : 'RBAC'],
-        ...['--service-cluster-ip-range', '10.0.0.0/24', '--allow-privileged=true'],
+        ...['--service-cluster-ip-range', '10.0.0.0/16', '--allow-privileged=true'],
         ...(options.apiServerFlags ?? []),
       ],
     });

@@ -95,6 +95,16 @@ const RUNS: readonly Run[] = [
     ),
   },
   {
+    name: 'bus-faults',
+    about:
+      'a leader killed before and after each write of accounts, users, rules and the operator of the message bus, and writes that are refused',
+    command: tests(
+      'unit',
+      'src/subjects/bus-accounts/reconcile/killed.test.ts',
+      'src/subjects/bus-accounts/reconcile/refused-writes.test.ts',
+    ),
+  },
+  {
     name: 'agent-engines',
     about: 'every test of the agent on every engine',
     command: tests('engine', 'agent/src/agent.engine.test.ts'),
@@ -144,6 +154,11 @@ const RUNS: readonly Run[] = [
     name: 'bus-sequences',
     about: 'random steps on the message bus, with a real server of it, against a model, for ten minutes',
     command: tests('unit', 'src/subjects/bus-accounts/sequences.test.ts'),
+  },
+  {
+    name: 'bus-sizes',
+    about: '128 rules of the largest size and 10,000 users of one account on the message bus, at a real API server',
+    command: tests('api', 'src/subjects/bus-accounts/sizes.api.test.ts'),
   },
   {
     name: 'service-sequences',

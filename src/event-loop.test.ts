@@ -7,58 +7,16 @@ import { ArtifactStore } from '../agent/src/content/artifacts/store.ts';
 import { unpack } from '../agent/src/content/artifacts/unpack.ts';
 import { parseChallenge } from '../agent/src/content/registries/challenge.ts';
 import { temporaryFolder } from '../testing/temporary-folder.ts';
+import { expectShortTurns } from '../testing/turns.ts';
 import { makeToken, startWithNode } from './agents/_util.ts';
 import { createRest } from './assembly/rest.ts';
 import { routes } from './assembly/routes.ts';
 import { makeTar, pax } from './lib/tar/_parts.ts';
 import { createMemoryDependencies } from './rest/_memory.ts';
 
-/** Milliseconds of the processor that one turn of the event loop may take. */
-const BUDGET = 50;
 /** The parser composes a document in one turn: twice what a file takes that has as many tokens as are read. A user sends 10 files a second. */
 const FILE_BUDGET = 500;
 const MIB = 2 ** 20;
-
-const cpu = () => {
-  const { user, system } = process.threadCpuUsage();
-  return (user + system) / 1000;
-};
-
-/** How much slower this machine is now than one that searches a megabyte in a millisecond; at least 1. */
-function slowness(): number {
-  const text = 'a'.repeat(MIB);
-  const times = [1, 2, 3].map(() => {
-    const began = cpu();
-    /[^a]/.test(text);
-    return cpu() - began;
-  });
-  return Math.max(1, Math.min(...times));
-}
-
-/** The longest turn while something is done, in ms of the processor. */
-async function longestTurn(act: () => Promise<unknown>): Promise<number> {
-  let longest = 0;
-  let isOver = false;
-  let last = cpu();
-  const turn = () => {
-    const now = cpu();
-    longest = Math.max(longest, now - last);
-    last = now;
-    if (!isOver) setImmediate(turn);
-  };
-  setImmediate(turn);
-  await act();
-  turn();
-  isOver = true;
-  return longest;
-}
-
-/** The best of some times: the first ones compile, and any may meet a collection of garbage. */
-async function expectShortTurns(act: () => Promise<unknown>, budget = BUDGET): Promise<void> {
-  let best = Number.POSITIVE_INFINITY;
-  for (let times = 0; times < 6 && best > budget; times++) best = Math.min(best, await longestTurn(act));
-  expect(best).toBeLessThan(budget * slowness());
-}
 
 async function startRest() {
   const server = createRest({ deps: createMemoryDependencies(), routes });
@@ -109,9 +67,12 @@ test.each([
 ])('an uploaded file of %s is refused within the turn that a file of so many tokens takes', async (_, text) => {
   const send = await startRest();
   const body = Buffer.from(text);
-  await expectShortTurns(async () => {
-    expect(await send('POST', '/application/yaml', 'application/x-yaml', body)).toBe(400);
-  }, FILE_BUDGET);
+  await expectShortTurns(
+    async () => {
+      expect(await send('POST', '/application/yaml', 'application/x-yaml', body)).toBe(400);
+    },
+    { budget: FILE_BUDGET },
+  );
 });
 
 test.each([':', '/', '//:', '@', '"', 'a'])(

@@ -20,6 +20,7 @@ import { replay } from './replay.ts';
 import { scale } from './scale.ts';
 import { secondStart } from './second-start.ts';
 import { secrets } from './secrets.ts';
+import { services } from './services.ts';
 import { sessions } from './sessions.ts';
 import { status } from './status.ts';
 import { templates } from './templates.ts';
@@ -39,6 +40,7 @@ export const BENCHMARKS: readonly Benchmark[] = [
   certificates,
   platform,
   bus,
+  services,
   provisioning,
   creation,
   replay,

@@ -51,6 +51,11 @@ export const BOUNDS = {
   busTimes: 32,
   /** text of an activation token of an import */
   busActivation: 2048,
+  /**
+   * JSON text of the spec of a bus account rule, bytes: with the most revocations the Secret of an account, and the message that brings
+   * its token to servers, stay below a mebibyte
+   */
+  busAccountRuleBytes: 384 * 1024,
   upstreams: 64,
   /** JSON text of a microservice's config, bytes */
   configBytes: 64 * 1024,

@@ -4,6 +4,7 @@ import { busAddressFor } from '../rules/bus-clients.ts';
 import { HUB_OBJECT } from '../rules/bus-hub.ts';
 import type { BusAccountRef, BusLookups, BusUserRef } from '../rules/bus-lookups.ts';
 import { uuidOf } from '../rules/identity.ts';
+import { onceEach } from '../rules/once-each.ts';
 import { accountNameOf } from '../subjects/bus-accounts/rules/account.ts';
 import { accountSecretName, userSecretName } from '../subjects/bus-accounts/rules/secret.ts';
 import { hasClientTls, hubSettings } from '../subjects/bus-servers/rules/hub.ts';
@@ -17,13 +18,18 @@ export function createBusLookups(
   namespace: string,
 ): BusLookups {
   const account = (name: string) => holderIn(KINDS.busAccounts, stores.busAccounts.byIndex('name', name), 'name', name);
-  const userRef = ({ metadata, ...user }: BusUser): BusUserRef => ({
-    name: user.spec.name ?? metadata.name,
-    account: user.spec.account,
-    createdAt: metadata.creationTimestamp,
-    secret: userSecretName(uuidOf({ metadata, ...user })),
-    isOfSystem: account(user.spec.account)?.spec.system !== undefined,
-  });
+  // A server of all accounts has a user of each, and asks for all of them at each edit of one.
+  const userRef = onceEach(
+    (user: BusUser): BusUserRef => ({
+      name: user.spec.name ?? user.metadata.name,
+      account: user.spec.account,
+      createdAt: user.metadata.creationTimestamp,
+      secret: userSecretName(uuidOf(user)),
+      get isOfSystem() {
+        return account(user.spec.account)?.spec.system !== undefined;
+      },
+    }),
+  );
   function settings() {
     const hub = stores.busHubs.get(namespace, HUB_OBJECT);
     const found = hub && hubSettings(hub);
@@ -57,7 +63,9 @@ export function createBusLookups(
 /** Whether all servers but leafs have an account: the system account of one leaf is that leaf's alone. */
 const isOfServers = ({ spec }: BusAccount) => spec.system !== 'leaf';
 
-const accountRef = (account: BusAccount): BusAccountRef => ({
-  name: accountNameOf(account),
-  secret: accountSecretName(uuidOf(account)),
-});
+const accountRef = onceEach(
+  (account: BusAccount): BusAccountRef => ({
+    name: accountNameOf(account),
+    secret: accountSecretName(uuidOf(account)),
+  }),
+);

@@ -17,6 +17,7 @@ import { textNameOf } from '../subjects/content/rules/core-objects/form.ts';
 import { KINDS, REFERENCED_KINDS } from '../subjects/kinds.ts';
 import { replaced } from '../subjects/nodes/rules/placement/moves.ts';
 import { isContentAlike, isWorkedFromAlike } from '../subjects/nodes/rules/status-change.ts';
+import { isRouterReachedAlike } from '../subjects/routers/rules/hub.ts';
 import { dependenciesOnService, dependency, nodesOf } from './node-inputs.ts';
 
 /** `isContent`: other than by what a node has done so far, so that what is due may also change back. */
@@ -110,7 +111,7 @@ export function subscribeAffectedNodes(
       onAffected(nodes, true);
     }),
     stores.routerHubs.subscribe((change) => {
-      if (change.initial) return;
+      if (change.initial || !matters(change, isRouterReachedAlike)) return;
       const nodes = new Set<string>();
       add(nodes, dependents(dependency.defaultRouter));
       onAffected(nodes, true);

@@ -17,6 +17,7 @@ export function createDependents(): Dependents {
         if (nodes?.size === 0) nodesBy.delete(key);
       }
       for (const key of after) {
+        if (before?.has(key)) continue;
         const nodes = nodesBy.get(key);
         if (nodes) nodes.add(node);
         else nodesBy.set(key, new Set([node]));

@@ -34,6 +34,26 @@ function makeQueue(options: Partial<QueueOptions> = {}) {
   return { queue, clock, runs, open, next, keys: () => runs.map((run) => run.key) };
 }
 
+test('runs of several queues that wait for nothing leave the event loop its turns', async () => {
+  const busy = () => {
+    const until = performance.now() + 0.2;
+    while (performance.now() < until);
+  };
+  const queues = [1, 2, 3].map(() => makeQueue({ work: async () => void busy(), concurrency: 4 }).queue);
+  let turns = 0;
+  let isOver = false;
+  const turn = () => {
+    turns++;
+    if (!isOver) setImmediate(turn);
+  };
+  setImmediate(turn);
+  for (const queue of queues) for (let i = 0; i < 500; i++) queue.add(`${i}`);
+  await Promise.all(queues.map((queue) => queue.whenIdle()));
+  isOver = true;
+  // 300 ms of work: a turn after 8 ms of it, and more only where the machine is slow.
+  expect(turns).toBeGreaterThan(20);
+});
+
 describe('the queue', () => {
   test('merges equal keys', async () => {
     const { queue, keys } = makeQueue({ concurrency: 10 });

@@ -1,6 +1,7 @@
 import { type Backoff, backoffDelay } from '../lib/backoff.ts';
 import { type Clock, systemClock } from '../lib/clock.ts';
 import { createDueHeap } from '../lib/due-heap.ts';
+import { isTurnOver } from './turn.ts';
 
 export interface QueueOptions {
   /**
@@ -114,7 +115,8 @@ export function createQueue(options: QueueOptions): Queue {
   function schedulePump() {
     if (pumping || closing.signal.aborted) return;
     pumping = true;
-    queueMicrotask(pump);
+    if (isTurnOver()) setImmediate(pump);
+    else queueMicrotask(pump);
   }
 
   function take(): string | undefined {

@@ -9,7 +9,7 @@ export interface ClientCertificate {
 }
 
 /** TLS with a certificate of the client to a router whose certificate has to be for `servername`. */
-export function clientTls(servername: string, { ca, cert, key }: ClientCertificate): ConnectionOptions {
+export function routerClientTls(servername: string, { ca, cert, key }: ClientCertificate): ConnectionOptions {
   return {
     ...{ ca, cert, key, rejectUnauthorized: true },
     // An address is no name of TLS, but certificates have it.

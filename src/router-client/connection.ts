@@ -3,7 +3,7 @@ import rhea, { type Connection, type ConnectionOptions, type EventContext, type 
 import { untilAborted } from '../lib/until-aborted.ts';
 import { type EntityKind, typeOfKind } from '../router-schema/schema.ts';
 import type { FoundEntity, Managed, RouterEntity } from './changes.ts';
-import { type ClientCertificate, clientTls } from './client-tls.ts';
+import { type ClientCertificate, routerClientTls } from './client-tls.ts';
 
 /** The management of a running router, as a client with a certificate of its machine may use it. */
 export interface RouterConnection {
@@ -109,7 +109,7 @@ class Management implements RouterConnection {
     // What would be an exception without a listener.
     for (const event of ENDING) container.on(event, () => {});
     this.#connection = container.connect({
-      ...{ host, port, container_id: name, reconnect: false, transport: 'tls', ...clientTls(servername, tls) },
+      ...{ host, port, container_id: name, reconnect: false, transport: 'tls', ...routerClientTls(servername, tls) },
       ...{ idle_time_out: IDLE_MS, max_frame_size: MOST_FRAME_BYTES, enable_sasl_external: true },
     } as unknown as ConnectionOptions);
     for (const event of ENDING)

@@ -3,7 +3,7 @@ import rhea, { type Connection, type ConnectionOptions, type Delivery, type Rece
 import { type Backoff, backoffDelay } from '../lib/backoff.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
-import { type ClientCertificate, clientTls } from '../router-client/client-tls.ts';
+import { type ClientCertificate, routerClientTls } from '../router-client/client-tls.ts';
 import type { Address, Broker, BrokerMessage, ChannelListener } from './broker.ts';
 
 export interface AmqpBrokerOptions {
@@ -394,7 +394,7 @@ function connectionOptions(options: AmqpBrokerOptions, attempt: number): Connect
     ...usual,
     transport: 'tls',
     enable_sasl_external: true,
-    ...clientTls(host, tls()),
+    ...routerClientTls(host, tls()),
   } as ConnectionOptions;
 }
 

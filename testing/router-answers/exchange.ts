@@ -1,6 +1,6 @@
 import rhea, { type Connection, type EventContext, type Receiver, type Sender } from 'rhea';
 import { waitFor } from '../../hack/wait.ts';
-import { clientTls } from '../../src/router-client/client-tls.ts';
+import { routerClientTls } from '../../src/router-client/client-tls.ts';
 
 type Answer = 'accept' | 'release' | 'nothing';
 
@@ -30,7 +30,7 @@ export async function exchange(port: number, tls: { ca: string; cert: string; ke
     for (const event of EVENTS) container.on(event, () => {});
     return container.connect({
       ...{ host: '127.0.0.1', port, transport: 'tls', reconnect: false, enable_sasl_external: true },
-      ...clientTls('127.0.0.1', tls),
+      ...routerClientTls('127.0.0.1', tls),
     } as never);
   };
   const [here, there] = [connect(), connect()];

@@ -27,8 +27,15 @@ interface ModelApplication {
   hasAccess: boolean;
   rule?: string;
   services: Map<string, Service>;
-  /** further users, by name, with their rules */
-  extras: Map<string, string | undefined>;
+  /** further users, by name */
+  extras: Map<string, ModelExtra>;
+  /** an account was asked for over REST while the application asked for none: it stays until the application asks and asks no more */
+  asked?: { rule?: string };
+}
+interface ModelExtra {
+  rule?: string;
+  /** a user of MQTT */
+  isBearer?: true;
 }
 
 export interface ModelState {
@@ -54,18 +61,30 @@ export const emptyState = (): ModelState => ({
   applications: new Map(),
 });
 
-/** All users of applications with access, by `account/user`. A rule that does not exist limits as the built-in one: not at all. */
-export function usersOf({ applications, accountRules, userRules }: ModelState): Map<string, ModelUser> {
+export const hasAccount = ({ hasAccess, asked }: Pick<ModelApplication, 'hasAccess' | 'asked'>): boolean =>
+  hasAccess || asked !== undefined;
+
+/** The rule of the account of an application. */
+export const accountRuleOf = (
+  { accountRules }: ModelState,
+  { hasAccess, rule, asked }: ModelApplication,
+): ModelAccountRule => accountRules.get((hasAccess ? rule : asked?.rule) ?? '') ?? {};
+
+/** All users of applications with an account, by `account/user`. A rule that does not exist limits as the built-in one: not at all. */
+export function usersOf(state: ModelState): Map<string, ModelUser> {
   const users = new Map<string, ModelUser>();
-  for (const [account, { hasAccess, rule, services, extras }] of applications) {
-    if (!hasAccess) continue;
-    const ofAccount = accountRules.get(rule ?? '') ?? {};
-    const asked = [
-      ...[...services].flatMap(([name, one]) => (one.hasAccess ? [{ name, rule: one.rule }] : [])),
-      ...[...extras].map(([name, one]) => ({ name, rule: one })),
+  for (const [account, application] of state.applications) {
+    if (!hasAccount(application)) continue;
+    const { hasAccess, services, extras } = application;
+    const ofAccount = accountRuleOf(state, application);
+    const wanted: ({ name: string } & ModelExtra)[] = [
+      ...[...services].flatMap(([name, one]) =>
+        hasAccess && one.hasAccess ? [{ name, ...(one.rule !== undefined && { rule: one.rule }) }] : [],
+      ),
+      ...[...extras].map(([name, one]) => ({ name, ...one })),
     ];
-    for (const user of asked) {
-      const own = userRules.get(user.rule ?? '');
+    for (const user of wanted) {
+      const own = state.userRules.get(user.rule ?? '');
       // Permissions of a user stand in the place of all permissions of its account.
       const limits = own && Object.keys(own).length > 0 ? own : ofAccount;
       const { pubAllow, pubDeny = [], subDeny = [] } = limits;
@@ -75,7 +94,7 @@ export function usersOf({ applications, accountRules, userRules }: ModelState): 
         subscribes: (pattern) => !subDeny.includes(pattern),
         // No list of allowed subjects here names the subjects of streams.
         hasStreams: !ofAccount.isStoreless && pubAllow === undefined,
-        grant: own ? JSON.stringify(own) : 'built-in',
+        grant: own ? JSON.stringify(own) : user.isBearer ? 'built-in of MQTT' : 'built-in',
       });
     }
   }

@@ -8,18 +8,23 @@ const SERVICES = ['pump', 'valve'] as const;
 const EXTRAS = ['dashboard', 'pump'] as const;
 const RULES = ['first', 'second'] as const;
 
+type Door = 'rest' | 'kubectl';
+
 export type BusOperation =
-  | { do: 'accountRule'; name: string; rule: ModelAccountRule }
-  | { do: 'userRule'; name: string; rule: ModelUserRule }
+  | { do: 'accountRule'; name: string; rule: ModelAccountRule; isInPlace: boolean }
+  | { do: 'userRule'; name: string; rule: ModelUserRule; isInPlace: boolean }
   | { do: 'deleteRule'; of: 'accountRules' | 'userRules'; name: string }
-  | { do: 'application'; app: string; hasAccess: boolean; rule?: string | undefined }
+  | { do: 'application'; app: string; hasAccess: boolean; rule?: string | undefined; by: Door }
+  | { do: 'account'; app: string; rule?: string | undefined }
   | { do: 'deleteApplication'; app: string }
   | { do: 'service'; app: string; name: string; hasAccess: boolean; rule?: string | undefined; node: number }
   | { do: 'removeService'; app: string; name: string }
-  | { do: 'rename'; app: string; name: string; to: string }
-  | { do: 'extra'; app: string; name: string; rule?: string | undefined }
-  | { do: 'deleteExtra'; app: string; name: string }
-  | { do: 'rotate' }
+  | { do: 'rename'; app: string; name: string; to: string; keepsUuid: boolean }
+  | { do: 'extra'; app: string; name: string; rule?: string | undefined; by: Door; isBearer: boolean }
+  | { do: 'ruleOfExtra'; app: string; name: string; rule?: string | undefined }
+  | { do: 'deleteExtra'; app: string; name: string; by: Door }
+  | { do: 'loseSecret'; app: string; name: string }
+  | { do: 'rotate'; by: Door }
   | { do: 'leader' }
   | { do: 'server'; is: 'restarted' | 'emptied' | 'set back' };
 
@@ -31,18 +36,25 @@ const permissions = fc
   .record({ pubDeny: patterns, subDeny: patterns, pubAllow: patterns })
   .map((all) => Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)) as ModelUserRule);
 const rule = fc.option(some(RULES), { nil: undefined, freq: 3 });
+const by = some(['rest', 'kubectl'] as const);
 const hasAccess = fc.integer({ min: 0, max: 3 }).map((n) => n > 0);
 const service = some(SERVICES);
 
 const operation: fc.Arbitrary<BusOperation> = fc.oneof(
   {
     weight: 3,
-    arbitrary: fc.tuple(some(RULES), permissions, fc.boolean()).map(([name, limits, isStoreless]) => ({
-      do: 'accountRule' as const,
-      ...{ name, rule: { ...limits, ...(isStoreless && { isStoreless: true as const }) } },
-    })),
+    arbitrary: fc
+      .tuple(some(RULES), permissions, fc.boolean(), fc.boolean())
+      .map(([name, limits, isStoreless, isInPlace]) => ({
+        do: 'accountRule' as const,
+        isInPlace,
+        ...{ name, rule: { ...limits, ...(isStoreless && { isStoreless: true as const }) } },
+      })),
   },
-  { weight: 3, arbitrary: fc.record({ do: kind('userRule'), name: some(RULES), rule: permissions }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({ do: kind('userRule'), name: some(RULES), rule: permissions, isInPlace: fc.boolean() }),
+  },
   {
     weight: 1,
     arbitrary: fc.record({
@@ -51,17 +63,29 @@ const operation: fc.Arbitrary<BusOperation> = fc.oneof(
       name: some(RULES),
     }),
   },
-  { weight: 4, arbitrary: fc.record({ do: kind('application'), app, hasAccess, rule }) },
+  { weight: 4, arbitrary: fc.record({ do: kind('application'), app, hasAccess, rule, by }) },
+  { weight: 2, arbitrary: fc.record({ do: kind('account'), app, rule }) },
   { weight: 2, arbitrary: fc.record({ do: kind('deleteApplication'), app }) },
   {
     weight: 6,
     arbitrary: fc.record({ do: kind('service'), app, name: service, hasAccess, rule, node: some([0, 1]) }),
   },
   { weight: 2, arbitrary: fc.record({ do: kind('removeService'), app, name: service }) },
-  { weight: 2, arbitrary: fc.record({ do: kind('rename'), app, name: service, to: some([...SERVICES, 'fan']) }) },
-  { weight: 3, arbitrary: fc.record({ do: kind('extra'), app, name: some(EXTRAS), rule }) },
-  { weight: 2, arbitrary: fc.record({ do: kind('deleteExtra'), app, name: some(EXTRAS) }) },
-  { weight: 2, arbitrary: fc.record({ do: kind('rotate') }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: kind('rename'),
+      app,
+      name: service,
+      to: some([...SERVICES, 'fan']),
+      keepsUuid: fc.boolean(),
+    }),
+  },
+  { weight: 4, arbitrary: fc.record({ do: kind('extra'), app, name: some(EXTRAS), rule, by, isBearer: fc.boolean() }) },
+  { weight: 2, arbitrary: fc.record({ do: kind('ruleOfExtra'), app, name: some(EXTRAS), rule }) },
+  { weight: 2, arbitrary: fc.record({ do: kind('deleteExtra'), app, name: some(EXTRAS), by }) },
+  { weight: 1, arbitrary: fc.record({ do: kind('loseSecret'), app, name: some([...SERVICES, ...EXTRAS]) }) },
+  { weight: 2, arbitrary: fc.record({ do: kind('rotate'), by }) },
   { weight: 1, arbitrary: fc.record({ do: kind('leader') }) },
   {
     weight: 2,

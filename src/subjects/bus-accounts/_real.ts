@@ -76,12 +76,16 @@ export class RealServer {
     }
   }
 
-  /** Connects; undefined where the server refuses. */
+  /** Connects; undefined where the server refuses the credentials. On a busy machine it may end a connection that said nothing for 2 s. */
   async connect(as: ChainUser): Promise<ProtocolClient | undefined> {
-    const client = await speakBus(this.#present().serverPort, { as });
-    if (client.greeting.length === 0) return client;
-    client.end();
-    return undefined;
+    for (;;) {
+      const client = await speakBus(this.#present().serverPort, { as });
+      if (client.greeting.length === 0) return client;
+      client.end();
+      if (client.greeting.some((line) => /Authorization Violation|Revoked|Expired/.test(line))) return undefined;
+      if (!client.greeting.some((line) => /Timeout/.test(line)))
+        throw new Error(`the server said ${client.greeting.join()} to a client`);
+    }
   }
 
   async close(): Promise<void> {

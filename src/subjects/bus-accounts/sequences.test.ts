@@ -3,12 +3,14 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { fuzzing } from '../../../hack/testing/fuzz.ts';
 import type { ChainUser } from '../../../testing/bus-chain.ts';
 import type { ProtocolClient } from '../../../testing/bus-protocol.ts';
-import { type InMemoryController, startInMemoryController } from '../../../testing/in-memory-controller.ts';
+import { type InMemoryController, NAMESPACE, startInMemoryController } from '../../../testing/in-memory-controller.ts';
+import { API_VERSION } from '../../api/names.ts';
+import { uuidOf } from '../../rules/identity.ts';
 import { busOf, entryWithBus } from './_fleet.ts';
-import { emptyState, type ModelState, nodesOf, PATTERNS, usersOf } from './_model.ts';
+import { accountRuleOf, emptyState, hasAccount, type ModelState, nodesOf, PATTERNS, usersOf } from './_model.ts';
 import { APPLICATIONS, type BusOperation, type BusStep, busSteps } from './_operations.ts';
 import { isEnded, lasts, RealServer, tryAll } from './_real.ts';
-import { BUS_KEYS } from './rules/secret.ts';
+import { BUS_KEYS, userSecretName } from './rules/secret.ts';
 
 /**
  * Random steps on the bus at a controller in memory, whose tokens a real nats-server has: after each step the server lets in, stops and
@@ -38,6 +40,11 @@ interface Known {
   client: ProtocolClient | undefined;
 }
 
+const configOf = ({ hasAccess, rule }: { hasAccess: boolean; rule?: string | undefined }) => ({
+  busAccess: hasAccess,
+  ...(rule !== undefined && { busRule: rule }),
+});
+
 class Story {
   readonly state: ModelState = emptyState();
   readonly #present = new Map<string, Known>();
@@ -54,7 +61,10 @@ class Story {
       await this.#send('POST', '/application', this.#bodyOf(app), 201);
     }
     await fleet.settle();
-    await this.take({ operation: { do: 'extra', app: 'shop', name: 'dashboard' }, changesLeader: false });
+    await this.take({
+      operation: { do: 'extra', app: 'shop', name: 'dashboard', by: 'rest', isBearer: false },
+      changesLeader: false,
+    });
   }
 
   async take({ operation, changesLeader }: BusStep): Promise<void> {
@@ -95,12 +105,12 @@ class Story {
         };
         const isNew = !accountRules.has(one.name);
         accountRules.set(one.name, one.rule);
-        return this.#rule('/bus/account-rules', one.name, body, isNew);
+        return this.#rule('/bus/account-rules', { ...one, body, isNew });
       }
       case 'userRule': {
         const isNew = !userRules.has(one.name);
         userRules.set(one.name, one.rule);
-        return this.#rule('/bus/user-rules', one.name, one.rule, isNew);
+        return this.#rule('/bus/user-rules', { ...one, body: one.rule, isNew });
       }
       case 'deleteRule': {
         const path = one.of === 'accountRules' ? '/bus/account-rules' : '/bus/user-rules';
@@ -109,17 +119,35 @@ class Story {
       }
       case 'application': {
         const present = applications.get(one.app);
-        if (missing(accountRules, one.rule)) return;
+        const isByKubectl = present !== undefined && one.by === 'kubectl';
+        if (!isByKubectl && missing(accountRules, one.rule)) return;
         // A microservice has no access where its application has none.
         if (!one.hasAccess) for (const service of present?.services.values() ?? []) service.hasAccess = false;
+        const asked = one.hasAccess || present?.hasAccess ? undefined : present?.asked;
+        const next = { hasAccess: one.hasAccess, ...(asked && { asked }) };
         applications.set(one.app, {
+          ...next,
           services: present?.services ?? new Map(),
-          extras: one.hasAccess ? (present?.extras ?? new Map()) : new Map(),
-          hasAccess: one.hasAccess,
+          extras: hasAccount(next) ? (present?.extras ?? new Map()) : new Map(),
           ...(one.rule !== undefined && { rule: one.rule }),
         });
+        if (isByKubectl)
+          return bus.edit(one.app, (spec) => {
+            spec.busConfig = configOf(one);
+            for (const entry of one.hasAccess ? [] : (spec.microservices ?? [])) entry.busConfig = { busAccess: false };
+          });
         if (present) return this.#put(one.app);
         return this.#send('POST', '/application', this.#bodyOf(one.app), 201);
+      }
+      case 'account': {
+        const application = applications.get(one.app);
+        const path = `/bus/accounts/${one.app}`;
+        if (!application) return this.#send('POST', path, {}, 404);
+        if (application.hasAccess) return this.#send('POST', path, {}, 201);
+        if (missing(accountRules, one.rule)) return;
+        const rule = one.rule ?? application.asked?.rule;
+        application.asked = { ...(rule !== undefined && { rule }) };
+        return this.#send('POST', path, { ...(one.rule !== undefined && { busRule: one.rule }) }, 201);
       }
       case 'deleteApplication': {
         const had = applications.delete(one.app);
@@ -143,28 +171,53 @@ class Story {
         if (!application || !service || application.services.has(one.to) || application.extras.has(one.to)) return;
         application.services.delete(one.name);
         application.services.set(one.to, service);
+        const uuid = fleet.stores.applications
+          .byIndex('name', one.app)[0]
+          ?.status?.microservices?.find(({ name }) => name === one.name)?.uuid;
+        if (one.keepsUuid && uuid)
+          await bus.edit(one.app, ({ microservices = [] }) => {
+            for (const entry of microservices) if (entry.name === one.name) entry.uuid = uuid;
+          });
         return bus.edit(one.app, ({ microservices = [] }) => {
-          const entry = microservices.find(({ name }) => name === one.name);
-          if (entry) entry.name = one.to;
+          for (const entry of microservices) if (entry.name === one.name) entry.name = one.to;
         });
       }
-      case 'extra': {
-        const application = applications.get(one.app);
-        const path = `/bus/accounts/${one.app}/users`;
-        const body = { name: one.name, ...(one.rule !== undefined && { busRule: one.rule }) };
-        if (!application?.hasAccess) return this.#send('POST', path, body, 404);
-        const isPresent = application.services.has(one.name) || application.extras.has(one.name);
-        if (isPresent || missing(userRules, one.rule)) return;
-        application.extras.set(one.name, one.rule);
-        return this.#send('POST', path, body, 201);
+      case 'extra':
+        return this.#addExtra(one);
+      case 'ruleOfExtra': {
+        const extra = applications.get(one.app)?.extras.get(one.name);
+        const object = bus.user(one.app, one.name);
+        // Another rule than the built-in one lets a user of MQTT in by MQTT alone, which no client here speaks.
+        if (!extra || !object || extra.isBearer) return;
+        delete extra.rule;
+        if (one.rule !== undefined) extra.rule = one.rule;
+        fleet.cluster.edit(object, ({ spec }) => {
+          delete spec.rule;
+          if (one.rule !== undefined) spec.rule = one.rule;
+        });
+        return fleet.settle();
       }
       case 'deleteExtra': {
+        const object = bus.user(one.app, one.name);
         const had = applications.get(one.app)?.extras.delete(one.name);
-        if (!had) return;
-        return this.#send('DELETE', `/bus/accounts/${one.app}/users/${one.name}`, undefined, 204);
+        if (!had || !object) return;
+        if (one.by === 'rest')
+          return this.#send('DELETE', `/bus/accounts/${one.app}/users/${one.name}`, undefined, 204);
+        const { name, namespace } = object.metadata;
+        await fleet.cluster.client.delete(fleet.stores.busUsers.resource, { name, namespace });
+        return fleet.settle();
+      }
+      case 'loseSecret': {
+        const object = bus.user(one.app, one.name);
+        if (!object) return;
+        // Another key follows.
+        this.#births.delete(`${one.app}/${one.name}`);
+        const ref = { name: userSecretName(uuidOf(object)), namespace: object.metadata.namespace };
+        await fleet.cluster.client.delete(fleet.stores.secrets.resource, ref);
+        return fleet.settle();
       }
       case 'rotate':
-        return this.#rotate();
+        return this.#rotate(one.by);
       case 'leader':
         return fleet.nextTerm();
       case 'server':
@@ -172,19 +225,43 @@ class Story {
     }
   }
 
-  async #rule(path: string, name: string, body: object, isNew: boolean): Promise<void> {
+  async #rule(
+    path: string,
+    { name, body, isNew, isInPlace }: { name: string; body: object; isNew: boolean; isInPlace: boolean },
+  ): Promise<void> {
     if (isNew) return this.#send('POST', path, { name, ...body }, 201);
+    if (isInPlace) {
+      const absent = Object.fromEntries(['pubDeny', 'subDeny', 'pubAllow'].map((member) => [member, null]));
+      return this.#send('PATCH', `${path}/${name}`, { ...absent, ...body }, 200);
+    }
     await this.#send('DELETE', `${path}/${name}`, undefined, 204);
     return this.#send('POST', path, { name, ...body }, 201);
+  }
+
+  async #addExtra({ app, name, by, isBearer, ...one }: Extract<BusOperation, { do: 'extra' }>): Promise<void> {
+    const rule = isBearer ? undefined : one.rule;
+    const application = this.state.applications.get(app);
+    const path = `/bus/accounts/${app}/${isBearer ? 'mqtt-bearer' : 'users'}`;
+    const body = { name, ...(rule !== undefined && { busRule: rule }) };
+    if (!application || !hasAccount(application)) return this.#send('POST', path, body, 404);
+    if (application.services.has(name) || application.extras.has(name)) return;
+    const isPossible = !isBearer || !accountRuleOf(this.state, application).isStoreless;
+    const isMissing = rule !== undefined && !this.state.userRules.has(rule);
+    if (by === 'rest' && isMissing) return;
+    if (by === 'rest' && !isPossible) return this.#send('POST', path, body, 400);
+    application.extras.set(name, { ...(rule !== undefined && { rule }), ...(isBearer && { isBearer: true as const }) });
+    if (by === 'rest') return this.#send('POST', path, body, 201);
+    const { resource } = fleet.stores.busUsers;
+    const metadata = { name: `by-kubectl-${app}-${name}`, namespace: NAMESPACE };
+    const spec = { name, account: app, ...(rule !== undefined && { rule }), ...(isBearer && { isBearer }) };
+    const made = { apiVersion: API_VERSION, kind: resource.kind, metadata, spec };
+    await fleet.cluster.client.create(resource, made as never);
+    return fleet.settle();
   }
 
   #bodyOf(app: string): object {
     const application = this.state.applications.get(app);
     if (!application) throw new Error(`the model has no application ${app}`);
-    const configOf = ({ hasAccess, rule }: { hasAccess: boolean; rule?: string }) => ({
-      busAccess: hasAccess,
-      ...(rule !== undefined && { busRule: rule }),
-    });
     const microservices = [...application.services].map(([name, service]) =>
       entryWithBus(name, { agentName: `gateway-${service.node}`, busConfig: configOf(service) }),
     );
@@ -193,8 +270,13 @@ class Story {
   #put = (app: string) => this.#send('PUT', `/application/${app}`, this.#bodyOf(app), 204);
 
   /** Servers trust both keys, then every account is signed anew, then they trust the next one alone. */
-  async #rotate(): Promise<void> {
-    await this.#send('POST', '/bus/operator/rotate', undefined, 200);
+  async #rotate(by: 'rest' | 'kubectl'): Promise<void> {
+    const [operator] = fleet.stores.busOperators.list();
+    if (by === 'rest' || !operator) await this.#send('POST', '/bus/operator/rotate', undefined, 200);
+    else
+      fleet.cluster.edit(operator, ({ spec }) => {
+        spec.rotation = (spec.rotation ?? 0) + 1;
+      });
     await fleet.settle();
     await this.#restart('restarted');
     for (let i = 0; i < 2; i++) {
@@ -217,7 +299,7 @@ class Story {
   #follow(): void {
     const users = usersOf(this.state);
     const alive = new Set([...users.keys(), ...[...users.values()].map(({ account }) => account)]);
-    for (const [name, { hasAccess }] of this.state.applications) if (hasAccess) alive.add(name);
+    for (const [name, application] of this.state.applications) if (hasAccount(application)) alive.add(name);
     for (const name of this.#births.keys()) if (!alive.has(name)) this.#births.delete(name);
     for (const name of alive) if (!this.#births.has(name)) this.#births.set(name, this.#born++);
   }
@@ -280,6 +362,12 @@ class Story {
   async end(): Promise<void> {
     for (const { client } of this.#present.values()) client?.end();
     for (const app of APPLICATIONS) await bus.send('DELETE', `/application/${app}`);
+    // A failed step may have left microservices on machines, which keep their application.
+    for (let i = 0; i < 2; i++) {
+      for (const node of [fleet.node(0), fleet.node(1), fleet.spare]) fleet.report(node);
+      fleet.time.now += 3_000;
+      await fleet.settle();
+    }
     for (const of of ['account', 'user'])
       for (const name of ['first', 'second']) await bus.send('DELETE', `/bus/${of}-rules/${name}`);
     await server.deliver();

@@ -141,6 +141,18 @@ describe('a leaf', () => {
   });
 });
 
+test('a node says nothing of a bus server once the bus is off, although the agent reports a running server', async () => {
+  await using off = await startInMemoryController(1);
+  const busServerOf = async (of: InMemoryController) => {
+    of.time.now += 60_000;
+    const report = { daemonStatus: 'RUNNING' as const, busServer: { isCurrent: true } };
+    of.observe(of.node(0), { reportedAt: of.time.now, report });
+    await of.settle();
+    return of.node(0).status?.busServer;
+  };
+  expect([await busServerOf(fleet), await busServerOf(off)]).toEqual([{ isCurrent: true }, undefined]);
+});
+
 test('the streams of a node have the same key after it was without a server', async () => {
   const keyOf = () => filesOf(1, 'bus-config')['server.conf']?.match(/key: "([^"]{44})"/)?.[1];
   const before = keyOf();

@@ -1,8 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { NAMESPACE } from '../../../testing/in-memory-controller.ts';
-import type { EdgeNode } from '../../api/v3/index.ts';
+import type { EdgeNode, RouterHub } from '../../api/v3/index.ts';
+import { refOf } from '../../kube/mod.ts';
 import { nodeUuid } from '../../rules/identity.ts';
+import { ROUTER_HUB_OBJECT } from '../../rules/router-hub.ts';
 import { ROUTER_FILES, ROUTER_SETS, type RouterPair } from '../../wire/router.ts';
+import { RESOURCES } from '../kinds.ts';
 import type { RouterMap } from '../routers/rules/forms.ts';
 import { servicesInMemory } from './_fleet.ts';
 
@@ -62,6 +65,22 @@ const web = {
   ...{ name: 'web', type: 'microservice', resource: 'shop/web', targetPort: 80 },
   ...{ servicePort: 80, clusterType: 'ClusterIP', tags: ['north'] },
 };
+
+test('a status of the default router that moves no address leads to no node, and another address to all with a router', async () => {
+  await makeFleet();
+  const readWith = async (status: Partial<RouterHub['status']>) => {
+    const hub = on.fleet.stores.routerHubs.get(NAMESPACE, ROUTER_HUB_OBJECT) as RouterHub;
+    on.fleet.objectsRead.clear();
+    const patch = { type: 'merge' as const, body: { status } };
+    await on.fleet.cluster.client.patch(RESOURCES.routerHubs, refOf(hub), patch, { subresource: 'status' });
+    await on.fleet.settle();
+    // What a node is to have is made again when it is asked for.
+    configOf(2);
+    return [...on.fleet.objectsRead.keys()].filter((what) => what === 'services.byIndex tag');
+  };
+  expect(await readWith({ listeners: 7 })).toEqual([]);
+  expect(await readWith({ host: 'router.plant.example' })).toEqual(['services.byIndex tag']);
+});
 
 describe('a service reaches', () => {
   test('the router of its backend, the hub, and the routers of the nodes whose tags select it', async () => {

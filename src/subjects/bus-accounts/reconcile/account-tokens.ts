@@ -255,6 +255,9 @@ export function createAccountTokens(
         signal,
       );
     },
+    /** Whether the account refuses everybody with a token of that time (Unix s). */
+    refusesUntil: (account: BusAccount, time: number): boolean =>
+      (keysIn(read(account).texts)?.token.nats.revocations?.[EVERYBODY] ?? 0) >= time,
     /** Has the account refuse everybody: those who have a token of it, by the greatest time in one of them (Unix s). */
     async end(account: BusAccount, latest: number, signal: AbortSignal): Promise<void> {
       await write(

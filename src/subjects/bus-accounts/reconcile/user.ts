@@ -196,8 +196,9 @@ export function createUserController(
     const object = accountOf(user);
     const { texts } = secretOf(user);
     const token = tokenIn(texts);
-    if (object && token && isEnding(object)) await tokens.end(object, token.iat, signal);
-    else if (object && token)
+    if (object && token && isEnding(object)) {
+      if (!tokens.refusesUntil(object, token.iat)) await tokens.end(object, token.iat, signal);
+    } else if (object && token)
       await tokens.revoke(object, revocations(user, object, { ...formerIn(texts), [token.sub]: token.iat }), signal);
     await secrets.remove('user', userSecretName(uuidOf(user)), signal);
   }

@@ -30,8 +30,24 @@ describe('an account rule is accepted', () => {
   });
 });
 
+const LONG = 'é'.repeat(255);
+const LARGE: BusAccountRuleSpec = {
+  pubAllow: Array.from({ length: 64 }, () => LONG),
+  subAllow: Array.from({ length: 64 }, () => LONG),
+  subDeny: Array.from({ length: 64 }, () => LONG),
+  exports: Array.from({ length: 64 }, (_, index) =>
+    stream(`${index}`.padEnd(255, 'a'), { description: LONG, info_url: `https://example.com/${'a'.repeat(2_000)}` }),
+  ),
+  imports: Array.from({ length: 64 }, (_, index) => stream(`${index}`, { ...from, token: 'x'.repeat(2_048) })),
+};
+
 describe('an account rule is refused', () => {
   test.each<[string, BusAccountRuleSpec, string]>([
+    [
+      'with more bytes than a Secret has room for, besides revocations',
+      LARGE,
+      'exports: has 182209 of the 419061 bytes of the rule as JSON; a rule has at most 393216',
+    ],
     ['with a url without a scheme', { infoUrl: 'example.com' }, 'infoUrl: "example.com" is no URL'],
     ['with a url without a host', { infoUrl: 'mailto:ann@example.com' }, 'infoUrl: '],
     ['with a url whose escape is not finished', { infoUrl: 'https://a.b/%zz' }, 'infoUrl: '],

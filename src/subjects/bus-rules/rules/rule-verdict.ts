@@ -1,4 +1,5 @@
 import { isIP, isIPv4 } from 'node:net';
+import { BOUNDS } from '../../../api/bounds.ts';
 import type { BusAccountRuleSpec, BusUserRuleSpec } from '../../../api/v3/index.ts';
 import { quoted } from '../../../rules/document.ts';
 import type { Verdict } from '../../../rules/inputs.ts';
@@ -39,6 +40,7 @@ export function accountRuleVerdict(spec: BusAccountRuleSpec): Verdict | undefine
 }
 
 function* problemsOfAccount(spec: BusAccountRuleSpec): Iterable<Problem> {
+  yield sizeProblem(spec);
   yield urlProblem('infoUrl', spec.infoUrl);
   yield* storeProblems(spec);
   const { imports = [], exports = [] } = spec;
@@ -62,6 +64,17 @@ function* problemsOfAccount(spec: BusAccountRuleSpec): Iterable<Problem> {
       local.map((one) => localSubject(one.subject, one.local_subject)),
     );
   }
+}
+
+const bytesOf = (value: unknown) => Buffer.byteLength(JSON.stringify(value) ?? '');
+
+/** Names the member that takes most. A token that its Secret has no room for would keep every later revocation from servers. */
+function sizeProblem(spec: BusAccountRuleSpec): Problem {
+  const [bytes, most] = [bytesOf(spec), BOUNDS.busAccountRuleBytes];
+  if (bytes <= most) return undefined;
+  const sizes = Object.entries(spec).map(([field, value]) => [field, bytesOf(value)] as const);
+  const [largest, of] = sizes.reduce((a, b) => (b[1] > a[1] ? b : a));
+  return [largest, `has ${of} of the ${bytes} bytes of the rule as JSON; a rule has at most ${most}`];
 }
 
 function* storeProblems(spec: BusAccountRuleSpec): Iterable<Problem> {

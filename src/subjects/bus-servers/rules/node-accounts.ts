@@ -5,6 +5,7 @@ import { onceEach } from '../../../rules/once-each.ts';
 import type { PartInputs } from '../../../rules/part.ts';
 import { compareTexts } from '../../../rules/precedence.ts';
 import type { Base64ByKey } from '../../../rules/system-files.ts';
+import { tokensFile } from '../../../wire/bus.ts';
 import { BUS_KEYS } from '../../bus-accounts/rules/secret.ts';
 import { decodeToken } from '../../bus-rules/rules/tokens/decode.ts';
 import type { BusMode } from '../../nodes/rules/modes.ts';
@@ -14,6 +15,8 @@ interface SignedAccount {
   publicKey: string;
   /** the line of the token in the files of a server */
   line: string;
+  /** the file with this line */
+  file: string;
   imports: readonly Import[];
 }
 
@@ -78,13 +81,12 @@ export function linkedAccounts(
   const kept = leftOut.size === 0 ? found : found.filter(({ name }) => !leftOut.has(name));
   let keys: ReadonlySet<string> | undefined;
   const accounts = kept.map(({ name, signed, creds }): NodeAccount => {
-    const { publicKey, imports } = signed;
-    const isLinked = creds !== undefined && !unlinked.has(name);
+    const { imports } = signed;
+    const linked = unlinked.has(name) ? undefined : creds;
+    if (imports.length === 0) return withoutImports(name, signed, linked);
     // What an account without a link sends elsewhere arrives by the link of who imports it alone.
-    if (imports.length > 0)
-      keys ??= new Set(kept.filter((one) => !unlinked.has(one.name)).map((one) => one.signed.publicKey));
-    const imported = keys && imports.length > 0 ? importedFrom(imports, keys) : NONE;
-    return { name, signed, publicKey, ...(isLinked && { creds }), imported };
+    keys ??= new Set(kept.filter((one) => !unlinked.has(one.name)).map((one) => one.signed.publicKey));
+    return accountOf(name, signed, linked, importedFrom(imports, keys));
   });
   return { accounts, unlinked: [...unlinked], leftOut: [...leftOut] };
 }
@@ -135,6 +137,24 @@ const byAge = (a: FoundAccount, b: FoundAccount) =>
 /** After every time. */
 const LATER = '~';
 
+const accountOf = (
+  name: string,
+  signed: SignedAccount,
+  creds: string | undefined,
+  imported: readonly string[],
+): NodeAccount => ({ name, signed, publicKey: signed.publicKey, ...(creds && { creds }), imported });
+
+/** Accounts without imports as the last server had them: at an edit of one account, the others are the same. */
+const lastAccounts = new WeakMap<SignedAccount, NodeAccount>();
+
+function withoutImports(name: string, signed: SignedAccount, creds: string | undefined): NodeAccount {
+  const last = lastAccounts.get(signed);
+  if (last && last.name === name && last.creds === creds) return last;
+  const made = accountOf(name, signed, creds, NONE);
+  lastAccounts.set(signed, made);
+  return made;
+}
+
 const NONE: readonly string[] = [];
 
 /** Contents of a store never change: at an edit of one account, the tokens of the others are not read again. */
@@ -143,7 +163,7 @@ const signedIn = onceEach((content: Base64ByKey): SignedAccount | undefined => {
   const claims = token ? decodeToken(token) : undefined;
   if (!token || !claims) return undefined;
   const { imports = [] } = claims.nats as { imports?: readonly Import[] };
-  return { publicKey: claims.sub, line: `${claims.sub}: "${token}"\n`, imports };
+  return { publicKey: claims.sub, line: `${claims.sub}: "${token}"\n`, file: tokensFile(claims.sub), imports };
 });
 
 /** The subjects, as the account sees them, that it imports from one of these accounts. */

@@ -9,7 +9,7 @@ import { namesShown } from '../../../rules/kind-status.ts';
 import { v3Name } from '../../../rules/names.ts';
 import type { PartFiles, PartInputs, PartState, PlatformPart } from '../../../rules/part.ts';
 import type { Base64ByKey, SystemFileSet } from '../../../rules/system-files.ts';
-import { BUS_FILES, BUS_PLACES, BUS_SETS, tokensFile } from '../../../wire/bus.ts';
+import { BUS_FILES, BUS_PLACES, BUS_SETS } from '../../../wire/bus.ts';
 import { BUS_KEYS, operatorSecretName, parsedText } from '../../bus-accounts/rules/secret.ts';
 import { type BusMode, busModeOf } from '../../nodes/rules/modes.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
@@ -298,11 +298,10 @@ const credentialsFile = (publicKey: string) => `creds/${publicKey}.creds`;
 /** Tokens in files by the first characters of their keys: one changed token is one small file on the link. */
 function tokenFiles(accounts: readonly NodeAccount[]): Record<string, string> {
   const lines = new Map<string, string[]>();
-  for (const { publicKey, signed } of accounts) {
-    const file = tokensFile(publicKey);
-    const ofFile = lines.get(file);
+  for (const { signed } of accounts) {
+    const ofFile = lines.get(signed.file);
     if (ofFile) ofFile.push(signed.line);
-    else lines.set(file, [signed.line]);
+    else lines.set(signed.file, [signed.line]);
   }
   return Object.fromEntries([...lines].map(([file, texts]) => [file, contentOf(file, texts.sort())]));
 }

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import { API_VERSION, FIELD_MANAGERS, ROUTER_HUB_CERTIFICATES } from '../../../api/names.ts';
 import type { RouterHub } from '../../../api/v3/index.ts';
+import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { decodeData } from '../../../datastore/keyed-text.ts';
 import { routerHubClient } from '../../../datastore/relay-router.ts';
@@ -20,7 +21,7 @@ import { RouterDelivery, type RouterState } from '../../../router-client/deliver
 import { ROUTER_HUB_OBJECT, type RouterHubEnds } from '../../../rules/router-hub.ts';
 import { ROUTER_FILES, ROUTER_SETS } from '../../../wire/router.ts';
 import { RESOURCES } from '../../kinds.ts';
-import { isMadeRouter } from '../rules/hub.ts';
+import { isMadeRouter, isRouterReachedAlike } from '../rules/hub.ts';
 import { ROUTER_HUB_NAMES, routerHubPairs, routerHubTarget } from '../rules/hub-objects.ts';
 import { mergePairs } from '../rules/merge.ts';
 import { HubEnds } from './hub-ends.ts';
@@ -178,7 +179,12 @@ export function createRouterHubDelivery(
     watches: [
       start,
       watchServices(deps, KEY),
-      watching(stores.routerHubs, ({ object }) => (object.metadata.name === ROUTER_HUB_OBJECT ? [KEY] : [])),
+      watching(stores.routerHubs, (change) => {
+        const { object, previous } = change;
+        const isSame =
+          previous !== undefined && !changesMoreThanStatus(change) && isRouterReachedAlike(object, previous);
+        return object.metadata.name === ROUTER_HUB_OBJECT && !isSame ? [KEY] : [];
+      }),
       watching(stores.configMaps, ({ object }) => (object.metadata.name === ROUTER_HUB_NAMES.config ? [KEY] : [])),
       watching(stores.secrets, ({ object: { metadata }, initial }) => {
         if (!ofRouter.has(metadata.name)) return [];

@@ -29,6 +29,11 @@ export const isMadeRouter = (
   { spec }: Pick<RouterHub, 'spec'>,
 ): boolean => routerHub !== undefined && spec.isExternal !== true;
 
+/** Whether nodes and clients reach a default router as before; its status says more of its listeners. */
+export const isRouterReachedAlike = (a: RouterHub, b: RouterHub): boolean =>
+  a.metadata.deletionTimestamp === b.metadata.deletionTimestamp &&
+  JSON.stringify(routerHubSettings(a)) === JSON.stringify(routerHubSettings(b));
+
 /** The same of a node of the system, whose router is the default router of an installation outside of a cluster. */
 export function routerHubSettingsOfNode(node: EdgeNode): RouterHubSettings {
   const host = hostOf(node);

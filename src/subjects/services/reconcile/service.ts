@@ -1,5 +1,5 @@
 import { LABELS } from '../../../api/names.ts';
-import type { Application, EdgeNode, RouterHub } from '../../../api/v3/index.ts';
+import type { Application, EdgeNode } from '../../../api/v3/index.ts';
 import type { Service, ServiceStatus } from '../../../api/v3/service.ts';
 import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
@@ -19,6 +19,7 @@ import { recordedNode } from '../../nodes/rules/placement/moves.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
 import {
   isMadeRouter,
+  isRouterReachedAlike,
   type RouterHubSettings,
   routerHubSettings,
   routerHubSettingsOfNode,
@@ -235,7 +236,9 @@ export function createServiceController(deps: ControllerDependencies): Controlle
       linksWatch,
       roomWatch,
       watching(stores.routerHubs, (change) => {
-        if (change.initial || isSameHub(change)) return [];
+        const { initial, type, object, previous } = change;
+        const isSame = type !== 'delete' && previous !== undefined && isRouterReachedAlike(object, previous);
+        if (initial || isSame) return [];
         ports?.hubChanged();
         return allKeys();
       }),
@@ -315,13 +318,6 @@ function placesOf(application: Application): Map<string, readonly string[]> {
       return [JSON.stringify(place), names];
     }),
   );
-}
-
-/** Whether nodes without a mode have a router as before, and clients the same address. */
-function isSameHub({ object, previous, type }: Change<RouterHub>): boolean {
-  if (type === 'delete' || !previous) return false;
-  const of = (hub: RouterHub) => [routerHubSettings(hub), hub.metadata.deletionTimestamp];
-  return JSON.stringify(of(object)) === JSON.stringify(of(previous));
 }
 
 /** Whether another node may be the default router outside of a cluster, or have another address. */

@@ -1,5 +1,8 @@
 import { describe, expect, test } from 'vitest';
+import { BOUNDS } from '../../../../api/bounds.ts';
+import type { BusAccountRuleSpec } from '../../../../api/v3/index.ts';
 import { makeNkey, signJwt } from '../../../../signer/nkeys.ts';
+import { MOST_KEPT_REVOCATIONS, MOST_REVOCATIONS } from '../../../bus-accounts/rules/signing-keys.ts';
 import { accountClaims, operatorClaims, userClaims } from './claims.ts';
 import { credentials } from './credentials.ts';
 import { decodeToken } from './decode.ts';
@@ -7,6 +10,7 @@ import { decodeToken } from './decode.ts';
 /** `max_control_line` of our servers, and `max_payload` of nats-server by default. */
 const MOST_CONTROL_LINE = 256 * 1_024;
 const MOST_PAYLOAD = 1_024 * 1_024;
+const MOST_SECRET = 1_024 * 1_024;
 
 const ACCOUNT = { operator: 'O', key: 'A', name: 'plant', revocations: {}, iat: 1_000 };
 const USER = { account: 'A', key: 'U', name: 'reader', iat: 1_000 };
@@ -210,21 +214,23 @@ test('the tokens of the largest rules fit into a line and a message of the bus',
   const ofUser = await signJwt(userClaims({ ...of, account: issuer, rule: user }), key.seed);
   expect(ofUser.length).toBeLessThan(MOST_CONTROL_LINE - 1_024);
   const share = { type: 'service' as const, name: 'é'.repeat(255), subject: 'é'.repeat(255) };
-  const account = {
-    ...largest,
-    ...{ description: 'é'.repeat(1_024), infoUrl: 'h'.repeat(2_048) },
-    imports: Array.from({ length: 64 }, () => ({ ...share, account: 'A'.repeat(56), local_subject: 'é'.repeat(255) })),
-    exports: Array.from({ length: 64 }, () => ({
-      ...share,
-      description: 'é'.repeat(255),
-      info_url: 'h'.repeat(2_048),
-    })),
-  };
-  const revocations = Object.fromEntries(
-    Array.from({ length: 1_024 }, (_, index) => [`${index}`.padEnd(56, 'U'), 2 ** 31]),
+  const shares = Array.from({ length: 64 }, () => ({ ...share, info_url: 'h'.repeat(2_048) }));
+  const account: BusAccountRuleSpec = { ...largest, description: 'é'.repeat(1_024), infoUrl: 'https://example.com' };
+  const room = () => BOUNDS.busAccountRuleBytes - Buffer.byteLength(JSON.stringify(account));
+  // As many exports as there is room for.
+  account.exports = [];
+  for (const each of shares) if (room() > 4_096) account.exports.push(each);
+  expect(room()).toBeGreaterThan(0);
+  const revoked = Array.from({ length: MOST_KEPT_REVOCATIONS + 2 * MOST_REVOCATIONS }, (_, index) =>
+    `${index}`.padEnd(56, 'U'),
   );
-  const ofAccount = await signJwt(accountClaims({ ...of, operator: issuer, rule: account, revocations }), key.seed);
+  const revocations = Object.fromEntries(revoked.map((one) => [one, 2 ** 31]));
+  const signingKeys = Array.from({ length: 6 }, () => key.publicKey);
+  const claims = accountClaims({ ...of, operator: issuer, rule: account, revocations, signingKeys });
+  const ofAccount = await signJwt(claims, key.seed);
   expect(ofAccount.length).toBeLessThan(MOST_PAYLOAD);
+  // The Secret has the names of revoked users once more, by the key that signed them.
+  expect(ofAccount.length + JSON.stringify(revoked).length + 4_096).toBeLessThan(MOST_SECRET);
 });
 
 test('an import stays out of the token of its own account, and of an account that its activation is not for', () => {

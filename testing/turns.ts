@@ -1,0 +1,49 @@
+import { expect } from 'vitest';
+
+/** Milliseconds of the processor that one turn of the event loop may take. */
+const TURN_BUDGET = 50;
+const MIB = 2 ** 20;
+
+const cpu = () => {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1000;
+};
+
+/** How much slower this machine is now than a machine that searches a megabyte in a millisecond; at least 1. */
+function slowness(): number {
+  const text = 'a'.repeat(MIB);
+  const times = [1, 2, 3].map(() => {
+    const began = cpu();
+    /[^a]/.test(text);
+    return cpu() - began;
+  });
+  return Math.max(1, Math.min(...times));
+}
+
+/** The longest turn while something is done, in ms of the processor. */
+async function longestTurn(act: () => Promise<unknown>): Promise<number> {
+  let longest = 0;
+  let isOver = false;
+  let last = cpu();
+  const turn = () => {
+    const now = cpu();
+    longest = Math.max(longest, now - last);
+    last = now;
+    if (!isOver) setImmediate(turn);
+  };
+  setImmediate(turn);
+  await act();
+  turn();
+  isOver = true;
+  return longest;
+}
+
+/** The best of some times: the first ones compile, and any may meet a collection of garbage. */
+export async function expectShortTurns(
+  act: () => Promise<unknown>,
+  { budget = TURN_BUDGET, times = 6 }: { budget?: number; times?: number } = {},
+): Promise<void> {
+  let best = Number.POSITIVE_INFINITY;
+  for (let i = 0; i < times && best > budget; i++) best = Math.min(best, await longestTurn(act));
+  expect(best).toBeLessThan(budget * slowness());
+}
