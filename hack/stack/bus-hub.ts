@@ -11,24 +11,12 @@ import { memberName } from '../../src/subjects/bus-servers/rules/hub.ts';
 import { serverConfig } from '../../src/subjects/bus-servers/rules/server-config.ts';
 import { serverName } from '../../src/subjects/bus-servers/rules/server-names.ts';
 import { findTools } from '../binaries.ts';
-import type { Kube, KubeObject } from '../kube.ts';
-import { type Again, type Daemon, startDaemon } from '../process.ts';
-import type { Log } from '../progress.ts';
+import type { KubeObject } from '../kube.ts';
+import { type Daemon, startDaemon } from '../process.ts';
 import { waitFor } from '../wait.ts';
 import { keepPorts } from './files.ts';
 import { keepHubCertificate, machineAddress, secretTexts } from './hub-certificate.ts';
-
-export interface BusHubOptions {
-  /** Data folder of the stack. */
-  dir: string;
-  /** a superuser */
-  kube: Kube;
-  /** of the controller; the default one when absent */
-  namespace?: string;
-  log: Log;
-  again?: Again;
-  signal?: AbortSignal;
-}
+import type { LocalHubOptions } from './local-hub.ts';
 
 /** Ports of a server of the hub; the same in a later run. */
 interface HubPorts {
@@ -52,7 +40,7 @@ const GIB = 2 ** 30;
  * Runs the hub of the message bus as a process, by the configuration that its pods have in a cluster, and names it to the controller.
  * It listens at an address of this machine that containers reach. Returns when the controller has sent it every token.
  */
-export async function startBusHub(options: BusHubOptions): Promise<Daemon> {
+export async function startBusHub(options: LocalHubOptions): Promise<Daemon> {
   const dir = join(options.dir, 'bus');
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const ports = await keepPorts(join(dir, 'ports.json'), ANY_PORTS);
@@ -81,7 +69,7 @@ export interface PreparedHub {
 }
 
 /** Makes what servers of a hub on this machine need: certificates, and what they trust. The controller has to run. */
-export async function prepareBusHub(options: BusHubOptions): Promise<PreparedHub> {
+export async function prepareBusHub(options: LocalHubOptions): Promise<PreparedHub> {
   const { dir: stack, kube, namespace = DEFAULT_NAMESPACE, log, again, signal } = options;
   const dir = join(stack, 'bus');
   const { 'nats-server': command } = await findTools(['nats-server'], { log, ...(signal && { signal }) });

@@ -5,25 +5,13 @@ import type { RouterHub } from '../../src/api/v3/index.ts';
 import { ROUTER_HUB_OBJECT } from '../../src/rules/router-hub.ts';
 import { routerPairs } from '../../src/subjects/routers/rules/config.ts';
 import { ROUTER_FILES, ROUTER_SETS } from '../../src/wire/router.ts';
-import type { Kube, KubeObject } from '../kube.ts';
-import { type Again, type Daemon, startDaemon } from '../process.ts';
-import type { Log } from '../progress.ts';
+import type { KubeObject } from '../kube.ts';
+import { type Daemon, startDaemon } from '../process.ts';
 import { routerCommand, routerPairsHere } from '../router.ts';
 import { waitFor } from '../wait.ts';
 import { keepPorts } from './files.ts';
 import { keepHubCertificate, machineAddress } from './hub-certificate.ts';
-
-export interface LocalRouterOptions {
-  /** Data folder of the stack. */
-  dir: string;
-  /** a superuser */
-  kube: Kube;
-  /** of the controller; the default one when absent */
-  namespace?: string;
-  log: Log;
-  again?: Again;
-  signal?: AbortSignal;
-}
+import type { LocalHubOptions } from './local-hub.ts';
 
 /** Ports of the default router on this machine; the same in a later run. */
 interface LocalRouterPorts {
@@ -45,7 +33,7 @@ export interface LocalRouter extends Daemon {
  * Runs the default router as a process, and names it to the controller, which sends it the services. It listens at an address of this
  * machine that containers reach. Returns when the controller has sent it every service.
  */
-export async function startLocalRouter(options: LocalRouterOptions): Promise<LocalRouter> {
+export async function startLocalRouter(options: LocalHubOptions): Promise<LocalRouter> {
   const { kube, namespace = DEFAULT_NAMESPACE, log, again, signal } = options;
   const dir = join(options.dir, 'router');
   mkdirSync(dir, { recursive: true, mode: 0o700 });

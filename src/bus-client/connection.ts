@@ -1,6 +1,6 @@
 import { connect, createInbox, credsAuthenticator, type Msg, type NatsConnection } from 'nats';
 import { untilAborted } from '../lib/until-aborted.ts';
-import { type BusTls, clientTls } from './tls.ts';
+import { type BusTls, busTlsOptions } from './tls.ts';
 
 /** What the clients of a server's system account may ask it: by these the tokens of accounts reach a running server. */
 export interface BusConnection {
@@ -66,7 +66,7 @@ export async function connectBus({ servers, creds, tls, name, signal }: BusClien
     reconnect: false,
     ignoreClusterUpdates: true,
     pingInterval: PING_MS,
-    ...(tls && { tls: clientTls(servers, tls) }),
+    ...(tls && { tls: busTlsOptions(servers, tls) }),
   });
   const connection = await untilAborted(made, signal, () => void made.then((late) => late.close()).catch(() => {}));
   return new SystemConnection(connection);

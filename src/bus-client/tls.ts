@@ -12,7 +12,7 @@ export interface BusTls {
  * The TLS of a client of these servers, as the library `nats` takes it. The library forgets the address of a server that has no name,
  * so that its certificate would be compared with "localhost", which the certificates of all machines have.
  */
-export function clientTls(servers: readonly string[], tls: BusTls) {
+export function busTlsOptions(servers: readonly string[], tls: BusTls) {
   const addresses = servers
     .map((one) => new URL(one).hostname.replace(/^\[|\]$/g, ''))
     .filter((host) => isIP(host) !== 0);

@@ -2,7 +2,7 @@ import type { EdgeNode } from '../api/v3/index.ts';
 import type { Change } from '../kube/mod.ts';
 import { nodeUuid } from '../rules/identity.ts';
 import { ROUTER_HUB_OBJECT } from '../rules/router-hub.ts';
-import { isInteriorRouter } from '../subjects/nodes/rules/router-mode.ts';
+import { isInteriorRouter } from '../subjects/nodes/rules/modes.ts';
 import { systemApplicationName } from '../subjects/nodes/rules/system-application.ts';
 import { MOST_INTERIOR_ROUTERS, withoutRoom } from '../subjects/routers/rules/interior.ts';
 import type { ReadStores } from './stores.ts';

@@ -8,7 +8,7 @@ import {
   type NatsConnection,
   type Subscription,
 } from 'nats';
-import { clientTls } from '../bus-client/tls.ts';
+import { busTlsOptions } from '../bus-client/tls.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import type { Address, Broker, BrokerMessage, ChannelListener } from './broker.ts';
@@ -35,7 +35,7 @@ const PENDING = { bytes: 32 * 2 ** 20, messages: 8_192 } as const;
 const MAX_BYTES = 512 * 1024;
 
 const tlsFor = (servers: readonly string[], ca: string | undefined) =>
-  ca === undefined ? {} : clientTls(servers, { ca });
+  ca === undefined ? {} : busTlsOptions(servers, { ca });
 
 interface Bound {
   subject: string;

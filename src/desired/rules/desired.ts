@@ -11,7 +11,7 @@ import { imageSourceOf } from '../../subjects/catalog/rules/catalog-images.ts';
 import { catalogSections } from '../../subjects/catalog/rules/node.ts';
 import { normalType, resolveRegistry } from '../../subjects/catalog/rules/registry.ts';
 import { contentSections } from '../../subjects/content/rules/node.ts';
-import { busCredsOf } from '../../subjects/nodes/rules/bus-mode.ts';
+import { busCredsOf } from '../../subjects/nodes/rules/bus-access.ts';
 import { nodeSections } from '../../subjects/nodes/rules/node.ts';
 import { currentNodeOf, isSame, keptOn, placedOn, shouldRun } from '../../subjects/nodes/rules/placement/entries.ts';
 import { digestWithMoves, wasOn } from '../../subjects/nodes/rules/placement/moves.ts';

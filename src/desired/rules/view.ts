@@ -19,7 +19,7 @@ import { resolveRegistry } from '../../subjects/catalog/rules/registry.ts';
 import { runtimeOn } from '../../subjects/catalog/rules/runtime-class.ts';
 import { mappedContent } from '../../subjects/content/rules/volume-mount/mapping.ts';
 import { rebuildCountOf } from '../../subjects/nodes/rules/actions.ts';
-import { busAccessOn } from '../../subjects/nodes/rules/bus-mode.ts';
+import { busAccessOn } from '../../subjects/nodes/rules/bus-access.ts';
 import { archOf } from '../../subjects/nodes/rules/settings.ts';
 import { resolveHost } from '../../subjects/workloads/rules/application/extra-hosts.ts';
 import { CONTROLLER_ENTRY } from '../../subjects/workloads/rules/controller-entry.ts';

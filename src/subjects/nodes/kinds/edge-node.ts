@@ -1,7 +1,6 @@
 import { type EdgeNode, edgeNodeResource } from '../../../api/v3/edge-node.ts';
 import { defineKind } from '../../../kinds/definition.ts';
-import { busModeOf } from '../rules/modes.ts';
-import { isInteriorRouter } from '../rules/router-mode.ts';
+import { busModeOf, isInteriorRouter } from '../rules/modes.ts';
 import { serviceTagKey, tagWords } from '../rules/service-tags.ts';
 import { hostOf } from '../rules/settings.ts';
 import { systemApplicationName } from '../rules/system-application.ts';

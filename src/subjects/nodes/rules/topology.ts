@@ -4,7 +4,7 @@ import { nodeUuid } from '../../../rules/identity.ts';
 import { v3Name } from '../../../rules/names.ts';
 import { byAge } from '../../../rules/precedence.ts';
 import { ROUTER_HUB_OBJECT, ROUTER_PORTS } from '../../../rules/router-hub.ts';
-import { routerModeOf } from './router-mode.ts';
+import { routerModeOf } from './modes.ts';
 import { hostOf, settingShown } from './settings.ts';
 import { namedBusServers } from './upstreams.ts';
 

@@ -1,8 +1,8 @@
 import { BUS_BRIDGE_HOST, ROUTER_BRIDGE_HOST, SYSTEM_AUTHORITY } from '../../../api/names.ts';
 import type { EdgeNode } from '../../../api/v3/index.ts';
 import type { NodeCertificate, PlatformFacts, PlatformPart } from '../../../rules/part.ts';
+import { modesOf, type NodeModes } from '../../nodes/rules/modes.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
-import { modesOf, type NodeModes } from './modes.ts';
 
 /** Names by which programs of the machine and its containers reach what runs on it. */
 const LOCAL = ['localhost', '127.0.0.1', 'host.docker.internal', 'host.containers.internal'];

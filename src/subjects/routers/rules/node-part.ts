@@ -7,7 +7,7 @@ import { v3Name } from '../../../rules/names.ts';
 import type { PartFiles, PartInputs, PlatformPart } from '../../../rules/part.ts';
 import { ROUTER_HUB_OBJECT } from '../../../rules/router-hub.ts';
 import { ROUTER_FILES, ROUTER_PLACES, ROUTER_SETS, type RouterPair } from '../../../wire/router.ts';
-import { isInteriorRouter, routerModeOf } from '../../nodes/rules/router-mode.ts';
+import { isInteriorRouter, routerModeOf } from '../../nodes/rules/modes.ts';
 import { canonicalEngine } from '../../nodes/rules/settings.ts';
 import { type Bridges, bridgesOfHub, bridgesOfNode, joinBridges, type RunningMode } from './bridges.ts';
 import { type RouterConfigInput, routerConfigText, routerPairs, startPairs } from './config.ts';

@@ -9,7 +9,7 @@ import type { Observation } from '../../../rules/inputs.ts';
 import { v3Name } from '../../../rules/names.ts';
 import { ROUTER_HUB_OBJECT } from '../../../rules/router-hub.ts';
 import type { ServiceSettings } from '../../../rules/service-settings.ts';
-import { routerModeOf } from '../../nodes/rules/router-mode.ts';
+import { routerModeOf } from '../../nodes/rules/modes.ts';
 import { serviceTagKey } from '../../nodes/rules/service-tags.ts';
 import { ALL_SERVICES, eligibleTags, serviceTokens } from '../../routers/rules/tags.ts';
 import { backendOf } from '../rules/backend.ts';

@@ -4,7 +4,7 @@ import { quoted } from '../../../rules/document.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
 import type { Verdict } from '../../../rules/inputs.ts';
 import { v3Name } from '../../../rules/names.ts';
-import { routerModeOf } from '../../nodes/rules/router-mode.ts';
+import { routerModeOf } from '../../nodes/rules/modes.ts';
 import { upstreamNode } from '../../nodes/rules/upstreams.ts';
 import { type Backend, type BackendLookups, backendOf } from './backend.ts';
 

@@ -9,7 +9,7 @@ import { entryUuid, v3Name, volumeMappingId } from '../../../../rules/names.ts';
 import { normalEntry, normalItem } from '../../../../rules/normal-entry.ts';
 import type { MicroserviceState, MicroserviceStatus } from '../../../../wire/agent.ts';
 import { rebuildCountOf } from '../../../nodes/rules/actions.ts';
-import { busAccessOn } from '../../../nodes/rules/bus-mode.ts';
+import { busAccessOn } from '../../../nodes/rules/bus-access.ts';
 import { removedState, stateOf } from '../../../nodes/rules/microservice-state.ts';
 import { shouldRun } from '../../../nodes/rules/placement/entries.ts';
 import { formerNodesOf, formerNodeText } from '../../../nodes/rules/placement/moves.ts';

@@ -2,7 +2,7 @@ import type { EdgeNode } from '../../../../api/v3/index.ts';
 import { BUS_CREDS_MOUNT, BUS_ENV_NAMES, hasBusAccess } from '../../../../rules/bus-access.ts';
 import type { Verdict } from '../../../../rules/inputs.ts';
 import { roleVerdict } from '../../../accounts/rules/service-account.ts';
-import { busAccessOn } from '../../../nodes/rules/bus-mode.ts';
+import { busAccessOn } from '../../../nodes/rules/bus-access.ts';
 import { resolveHost } from '../application/extra-hosts.ts';
 import { busAccessMissing } from '../application/not-acting.ts';
 import { resolveEnv } from '../entry/env.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { platformFacts } from '../../../rules/part.ts';
-import { makeNode } from '../../nodes/_make.ts';
+import { makeNode } from '../_make.ts';
 import { modesOf } from './modes.ts';
 
 const NOTHING = { hasDefaultRouter: false, isBusEnabled: false };
