@@ -296,10 +296,11 @@ export async function createApp(
     lookups,
     ids,
     provisioning: provisioned,
-    sentConfig: (node, microservice) =>
-      agents.routes
-        .desired(node)
-        ?.microservices.flatMap((view) => (view.uuid === microservice && 'config' in view ? [view.config] : []))[0],
+    sentConfig(node, microservice) {
+      const { microservices = [], held } = agents.routes.desired(node) ?? {};
+      const sent = microservices.find(({ uuid }) => uuid === microservice);
+      return sent && 'config' in sent ? sent.config : held?.get(microservice)?.config;
+    },
     budgets: createWriteBudgets({ usage, budgets, metrics }),
     templates,
     observations: { of: agents.currentValues.of, listeningSince: () => leadership.since },
