@@ -38,7 +38,7 @@ export interface RestDependencies extends KindsObjects {
   provisioningKeys: ProvisioningKeys;
   /** The facts that the agent sent about its machine when it was provisioned; undefined before. */
   provisioning: (nodeUuid: string) => ProvisionedAgent | undefined;
-  /** The config that the platform sends to a microservice of the system, or would if nothing held it back, as JSON text; undefined: the stored one. */
+  /** The config that the platform sends to a microservice of the system, or will once its verdict is mended, as JSON text; undefined: the stored one. */
   sentConfig?: ((nodeUuid: string, microserviceUuid: string) => string | undefined) | undefined;
   /** numbers of the v3 API, unique per kind over all replicas */
   ids: Pick<Ids, 'next'>;
