@@ -97,6 +97,7 @@ const SETTINGS: Readonly<Record<string, { to?: unknown; beside?: readonly string
   'routers.hub.serviceType': { to: 'NodePort', beside: ['routers.enabled=true'] },
   'routers.bridgePorts': { to: '20000-30000', beside: ['routers.enabled=true'] },
   'routers.serviceTag': { to: 'plant/service', beside: ['routers.enabled=true'] },
+  'routers.dialServices': { beside: ['routers.enabled=true'] },
   'service.type': { to: 'NodePort' },
   'service.nodePort': { to: 30_001, beside: ['service.type="NodePort"'] },
   'service.externalTrafficPolicy': { to: 'Cluster', beside: ['service.type="NodePort"'] },
