@@ -7,7 +7,7 @@ import { connect, credsAuthenticator, type NatsConnection } from 'nats';
  * A program in a container of a test: it publishes its name on a subject of its own, and says over HTTP what it has received, and from whom.
  * It has nothing but what the controller gives a microservice with access to the message bus.
  */
-const { BUS_CREDS_PATH = '', BUS_SERVER_URL = '', NAME = '' } = process.env;
+const { BUS_CREDS_PATH = '', BUS_SERVER_URL = '', BUS_CA_PATH, NAME = '' } = process.env;
 const started = Date.now();
 const heard: Record<string, number> = {};
 let connects = 0;
@@ -35,7 +35,10 @@ createServer((request, response) => {
 for (;;) {
   try {
     const authenticator = credsAuthenticator(readFileSync(BUS_CREDS_PATH));
-    const connection = await connect({ servers: BUS_SERVER_URL, authenticator, reconnect: false, timeout: 2_000 });
+    const connection = await connect({
+      ...{ servers: BUS_SERVER_URL, authenticator, reconnect: false, timeout: 2_000 },
+      ...(BUS_CA_PATH !== undefined && { tls: { caFile: BUS_CA_PATH } }),
+    });
     error = '';
     await serve(connection);
   } catch (failure) {

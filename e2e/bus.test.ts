@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { connectAsync } from 'mqtt';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AUTHORITY_SECRET_PREFIX, SYSTEM_AUTHORITY } from '../src/api/names.ts';
+import { withoutTls } from '../testing/bus.ts';
 import { type BusMachine, type BusMachines, type Heard, MACHINE, startBusMachines } from './_bus.ts';
 import { listeners } from './_listeners.ts';
 import { until } from './_stack.ts';
@@ -122,3 +123,21 @@ test('the bus opens the ports of the table in the page of the platform, and no o
     expect(open.map(({ port }) => port).sort()).toEqual([...allowed].sort());
   }
 });
+
+test('containers of a machine whose server wants TLS of its clients are replaced and connect by TLS, and a client without TLS is not served', async () => {
+  await bus.apply('plant', { north: { node: 'gw-1' }, south: { node: 'gw-2' } });
+  await bus.hears('south', 'north', (await bus.heard('south'))?.heard.north ?? 0);
+  const before = await bus.heard('south');
+  await bus.set(second.node, { busClientTls: true });
+  const south = await until('a connection by TLS', async () => {
+    const now = await bus.heard('south');
+    return now?.server.startsWith('tls://') && now.error === '' && now.connects > 0 && now;
+  });
+  expect(south.server).toBe(`tls://bus.default.svc.bridge.local:${second.ports.server}`);
+  expect(south.started).toBeGreaterThan(before?.started ?? 0);
+  await bus.hears('south', 'north');
+  await bus.hears('north', 'south', (await bus.heard('north'))?.heard.south ?? 0);
+  await bus.untilBusReady(second.node);
+  expect(await withoutTls(second.ports.server)).toBe('is ended');
+  expect(await withoutTls(first.ports.server)).toBe('is answered');
+}, 180_000);

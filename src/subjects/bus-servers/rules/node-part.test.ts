@@ -244,15 +244,23 @@ describe('the server of a node', () => {
 
   test('refuses clients without TLS where its node asks for it, and lets the agent in by the certificates that the agent has', async () => {
     const pumps = bus.account('pumps');
-    const given: Given = {
+    const token = pumps.token();
+    const leafPort = await freePort();
+    const hub = await startBusServer(bus, {
+      preload: { [pumps.publicKey]: token },
+      leafs: { port: leafPort, tls: await tls },
+    });
+    const node = await startNode({
       spec: { busClientTls: true },
-      accounts: { pumps: { account: pumps, token: pumps.token(), leafUser: pumps.user('leaf-gw-1') } },
-    };
-    const node = await startNode(given);
+      hub: { host: '127.0.0.1', serverPort: 1, leafPort },
+      accounts: { pumps: { account: pumps, token, leafUser: pumps.user('leaf-gw-1') } },
+    });
     const port = Number(new URL(node.url).port);
     expect(await withoutTls(port)).toBe('is ended');
     const ca = readFileSync((await tls).ca, 'utf8');
-    await busClient(node.url, pumps.user('a'), ca);
+    const [here, there] = [await busClient(node.url, pumps.user('a'), ca), await busClient(hub.url, pumps.user('b'))];
+    expect(await heard(here, there, 'speed')).toEqual(['once', 'end']);
+    expect(await heard(there, here, 'speed')).toEqual(['once', 'end']);
     const options = { servers: [`tls://127.0.0.1:${port}`], tls: { ca }, creds: ADMIN.creds, name: 'test', signal };
     const agent = await connectBus(options);
     await agent.push(pumps.token(), signal);
