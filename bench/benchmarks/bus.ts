@@ -24,12 +24,12 @@ import { sender } from './poll.ts';
 const SIZES = [100, 1_000] as const;
 /** Nodes of test agents, whose bus servers are leafs; two of them really run one. */
 const NODES = 50;
-const EDITS = { short: 5, usual: 10, long: 50 };
+const EDITS = { short: 5, usual: 8, long: 50 };
 /** Applications with microservices on leafs; further ones have an account alone, which only the server node has. */
 const WITH_MICROSERVICES = SIZES[0] + EDITS.long;
 /** Users of one rule, which is edited. */
-const USERS = { short: 500, usual: 2_000, long: 10_000 };
-const REVOKED = { short: 20, usual: 50, long: 500 };
+const USERS = { short: 500, usual: 1_000, long: 10_000 };
+const REVOKED = { short: 20, usual: 30, long: 500 };
 const MESSAGES = { short: 1_000, usual: 5_000, long: 20_000 };
 const POLLS_PER_SECOND = 300;
 /** How long the first message is waited for, until another one is sent. */
