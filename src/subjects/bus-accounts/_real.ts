@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { startBusServer, type TestServer } from '../../../testing/bus.ts';
 import type { ChainUser } from '../../../testing/bus-chain.ts';
@@ -55,7 +55,10 @@ export class RealServer {
     await server.kill();
     const tokens = join(dir, 'tokens');
     if (is !== 'restarted') rmSync(tokens, { recursive: true });
-    if (is === 'emptied') mkdirSync(tokens);
+    if (is === 'emptied') {
+      mkdirSync(tokens);
+      this.#forgetEnded(dir);
+    }
     if (is === 'set back') cpSync(join(dir, 'remembered'), tokens, { recursive: true });
     const now = this.#bus.accountTexts('SYS').token ?? '';
     const operators = `operator: ${JSON.stringify(this.#trusted())}`;
@@ -66,6 +69,14 @@ export class RealServer {
     writeFileSync(configFile, text);
     await server.start();
     await this.#dial();
+  }
+
+  /** A server that starts waits 2 s for each account with streams whose token it does not find. Streams of ended accounts stay. */
+  #forgetEnded(dir: string): void {
+    const present = new Set(this.#fleet.stores.busAccounts.list().map(({ status }) => status?.publicKey));
+    const streams = join(dir, 'store', 'jetstream');
+    for (const account of existsSync(streams) ? readdirSync(streams) : [])
+      if (!present.has(account)) rmSync(join(streams, account), { recursive: true });
   }
 
   /** Sends it the token of each account, as the leader does. */

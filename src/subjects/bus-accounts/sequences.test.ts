@@ -391,9 +391,12 @@ test(
               throw error;
             }
           }
-        } finally {
-          await story.end();
+        } catch (error) {
+          // What follows from it would hide it.
+          await story.end().catch(() => {});
+          throw error;
         }
+        await story.end();
       }),
       // A failed step leaves the server as no other sequence expects it: fewer steps would fail for another reason.
       { ...budget, endOnFailure: true },
