@@ -162,7 +162,19 @@ describe('the services of the router of a node', () => {
     expect(after.wants?.entry).toEqual(before.wants?.entry);
   });
 
-  test('another mode replaces the container', () => {
-    expect(madeOf(gateway({ routerMode: 'interior' })).start).not.toBe(madeOf(gateway()).start);
+  test('another mode replaces the container once: the file that replaces it follows the stored microservice', () => {
+    const routerOn = (isOnHostNetwork: boolean) => () => [
+      { uuid: 'r', application: 'system-gw', name: 'router', isOnHostNetwork },
+    ];
+    const [edge, interior] = [gateway(), gateway({ routerMode: 'interior' })];
+    const before = madeOf(edge, { placed: routerOn(false) });
+    const meanwhile = madeOf(interior, { placed: routerOn(false) });
+    const after = madeOf(interior, { placed: routerOn(true) });
+    expect([meanwhile.start, meanwhile.all('router')]).toEqual([
+      before.start,
+      [expect.objectContaining({ mode: 'interior' })],
+    ]);
+    expect([after.start, after.all('router')]).toEqual([madeOf(interior).start, meanwhile.all('router')]);
+    expect(after.start).not.toBe(before.start);
   });
 });

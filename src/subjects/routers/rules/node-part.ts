@@ -3,17 +3,20 @@ import { BUILT_IN_CATALOG_ITEMS } from '../../../api/names.ts';
 import type { EdgeNode, MicroserviceEntry } from '../../../api/v3/index.ts';
 import type { ServiceLookups } from '../../../rules/bridges.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
-import { v3Name } from '../../../rules/names.ts';
+import { objectName, v3Name } from '../../../rules/names.ts';
 import type { PartFiles, PartInputs, PlatformPart } from '../../../rules/part.ts';
 import { ROUTER_HUB_OBJECT } from '../../../rules/router-hub.ts';
 import { ROUTER_FILES, ROUTER_PLACES, ROUTER_SETS, type RouterPair } from '../../../wire/router.ts';
 import { isInteriorRouter, routerModeOf } from '../../nodes/rules/modes.ts';
 import { canonicalEngine } from '../../nodes/rules/settings.ts';
+import { systemApplicationName } from '../../nodes/rules/system-application.ts';
 import { type Bridges, bridgesOfHub, bridgesOfNode, joinBridges, type RunningMode } from './bridges.ts';
 import { type RouterConfigInput, routerConfigText, routerPairs, startPairs } from './config.ts';
 import { mapForm } from './forms.ts';
 import { routerHubSettingsOfNode } from './hub.ts';
 import { NO_ROOM } from './interior.ts';
+
+const ROUTER_NAME = 'router';
 
 /** The router on a node (docs/resources/platform.md#the-router). */
 export const ROUTER: PlatformPart = {
@@ -37,7 +40,7 @@ export const ROUTER: PlatformPart = {
           containerDestination: `${ROUTER_PLACES.certificates}/${set}`,
         })),
       ],
-      files: (inputs) => filesOf(pairsOf(node, mode, inputs)),
+      files: (inputs) => filesOf(pairsOf(node, mode, inputs), pairsOf(node, placedMode(node, inputs) ?? mode, inputs)),
       config: (inputs) => mapForm(pairsOf(node, mode, inputs)),
     };
   },
@@ -52,7 +55,7 @@ function entryOf(node: EdgeNode, mode: RunningMode): MicroserviceEntry {
   const published = mode === 'interior' ? [messagingPort, edgeRouterPort, interRouterPort] : [messagingPort];
   const config = `${ROUTER_PLACES.config}/${ROUTER_FILES.config}`;
   return {
-    name: 'router',
+    name: ROUTER_NAME,
     images: { catalogId: BUILT_IN_CATALOG_ITEMS.router.id },
     schedule: 0,
     container: {
@@ -76,8 +79,18 @@ function entryOf(node: EdgeNode, mode: RunningMode): MicroserviceEntry {
 /** By the spec alone: what the machine reports would replace the container after its first report. */
 const platformOf = ({ spec }: EdgeNode): string => canonicalEngine(spec.containerEngine) ?? 'docker';
 
-function filesOf(pairs: readonly RouterPair[]): PartFiles {
-  const started = pairs.filter(([entity]) => START_ENTITIES.has(entity));
+/**
+ * The mode of the microservice as it is stored. Its container is replaced once for another mode: by the entry, with which the file that replaces
+ * it follows.
+ */
+function placedMode(node: EdgeNode, { placed }: PartInputs): RunningMode | undefined {
+  const application = systemApplicationName(node);
+  const found = placed?.().find((one) => objectName(one.application) === application && one.name === ROUTER_NAME);
+  return found && (found.isOnHostNetwork ? 'interior' : 'edge');
+}
+
+function filesOf(pairs: readonly RouterPair[], ofEntry: readonly RouterPair[]): PartFiles {
+  const started = ofEntry.filter(([entity]) => START_ENTITIES.has(entity));
   return {
     sets: [
       {
