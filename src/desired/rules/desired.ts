@@ -40,7 +40,7 @@ export function desiredState(inputs: NodeInputs): DesiredState {
   const entries = new Map<string, DesiredEntry>();
   const registries = new Set<Registry>();
   const runtimes = new Set<string>();
-  const placed = () =>
+  const place = () =>
     applications.flatMap((application) => {
       const named = lookups.applicationByName(v3Name(application));
       if (named && !isSame(named, application)) return [];
@@ -63,6 +63,12 @@ export function desiredState(inputs: NodeInputs): DesiredState {
         ];
       });
     });
+  let found: ReturnType<typeof place> | undefined;
+  /** Several parts ask for them. */
+  const placed = () => {
+    found ??= place();
+    return found;
+  };
   const platform = platformSections(node, inputs, placed);
   const credentials: SystemFileSet[] = [];
 

@@ -40,7 +40,11 @@ export const ROUTER: PlatformPart = {
           containerDestination: `${ROUTER_PLACES.certificates}/${set}`,
         })),
       ],
-      files: (inputs) => filesOf(pairsOf(node, mode, inputs), pairsOf(node, placedMode(node, inputs) ?? mode, inputs)),
+      files: (inputs) => {
+        const pairs = pairsOf(node, mode, inputs);
+        const ofEntry = placedMode(node, inputs) ?? mode;
+        return filesOf(pairs, ofEntry === mode ? pairs : pairsOf(node, ofEntry, inputs));
+      },
       config: (inputs) => mapForm(pairsOf(node, mode, inputs)),
     };
   },
