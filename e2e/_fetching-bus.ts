@@ -1,8 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { request } from 'node:https';
 import { dirname, join } from 'node:path';
-import { WebSocket } from 'ws';
+import { AGAIN_MS, follow, say } from './_local-api.ts';
 
 /**
  * What an image of v3 does in the place of nats-server: it waits for the files of the server, copies tokens into the directory of its
@@ -13,13 +12,7 @@ const {
   NATS_CONF = '/etc/nats/config/server.conf',
   NATS_JWT_MOUNT_DIR = '/tmp/nats/jwt',
   NATS_JWT_DIR = '/home/runner/nats/jwt',
-  LOCAL_API_PORT = '54321',
 } = process.env;
-const ACCOUNT = '/var/run/secrets/agent.skerry.dev/serviceaccount';
-const HOST = 'skerry-agent.default.svc.bridge.local';
-const AGAIN_MS = 500;
-
-const say = (line: object) => void process.stdout.write(`${JSON.stringify(line)}\n`);
 
 function copyTokens(): void {
   mkdirSync(NATS_JWT_DIR, { recursive: true });
@@ -63,30 +56,6 @@ function contents(): string {
   const dir = dirname(NATS_CONF);
   const files = readdirSync(dir, { recursive: true, withFileTypes: true }).filter((one) => one.isFile());
   return files.map(({ parentPath, name }) => `${name} ${readFileSync(join(parentPath, name), 'base64')}`).join();
-}
-
-const access = () => ({
-  ca: readFileSync(`${ACCOUNT}/ca.crt`),
-  headers: { authorization: `Bearer ${readFileSync(`${ACCOUNT}/token`, 'utf8')}` },
-});
-
-function fetchConfig(): void {
-  const path = '/v1/microservices/config';
-  const call = request({ ...access(), host: HOST, port: LOCAL_API_PORT, path }, (response) => {
-    let text = '';
-    response.on('data', (piece) => {
-      text += piece;
-    });
-    response.on('end', () => say({ status: response.statusCode, config: JSON.parse(text).data?.config }));
-  });
-  call.on('error', ({ message }) => say({ error: message })).end();
-}
-
-function follow(): void {
-  const socket = new WebSocket(`wss://${HOST}:${LOCAL_API_PORT}/v1/microservices/control`, access());
-  socket.on('open', fetchConfig);
-  socket.on('error', ({ message }) => say({ error: message }));
-  socket.on('close', () => setTimeout(follow, AGAIN_MS));
 }
 
 process.on('SIGTERM', () => {
