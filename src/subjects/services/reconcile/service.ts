@@ -1,36 +1,25 @@
 import { LABELS } from '../../../api/names.ts';
-import type { Application, EdgeNode } from '../../../api/v3/index.ts';
 import type { Service, ServiceStatus } from '../../../api/v3/service.ts';
-import { changesMoreThanStatus } from '../../../controllers/change-filter.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
 import { createKindController } from '../../../controllers/kind.ts';
-import { type Change, type Controller, keyFor, keyOf, type Watch, watching } from '../../../kube/mod.ts';
+import { type Controller, keyFor, keyOf, type Watch, watching } from '../../../kube/mod.ts';
 import { systemClock } from '../../../lib/clock.ts';
 import { dialPort } from '../../../router-client/dial.ts';
 import type { Finding, Findings, Progress } from '../../../rules/conditions.ts';
 import { stalled } from '../../../rules/conditions.ts';
-import { nodeUuid } from '../../../rules/identity.ts';
 import { stalledBy } from '../../../rules/kind-status.ts';
-import { entryUuid, v3Name } from '../../../rules/names.ts';
 import { platformFacts } from '../../../rules/part.ts';
-import { ROUTER_HUB_OBJECT } from '../../../rules/router-hub.ts';
 import { KINDS } from '../../kinds.ts';
-import { recordedNode } from '../../nodes/rules/placement/moves.ts';
 import { hostOf } from '../../nodes/rules/settings.ts';
-import {
-  isMadeRouter,
-  isRouterReachedAlike,
-  type RouterHubSettings,
-  routerHubSettings,
-  routerHubSettingsOfNode,
-} from '../../routers/rules/hub.ts';
-import { routerPodHost } from '../../routers/rules/hub-objects.ts';
+import { isRouterReachedAlike } from '../../routers/rules/hub.ts';
 import { annotationsOf } from '../rules/annotations.ts';
-import { backendOf, namesOfNode } from '../rules/backend.ts';
+import { backendOf } from '../rules/backend.ts';
 import { ATTEMPTS, requestedReconciles } from '../rules/provisioning.ts';
 import { hasClusterService, placeVerdict } from '../rules/verdict.ts';
+import { affectedServices, isOtherNode, isOtherSystemNode } from './affected.ts';
 import { createBackendEnd } from './backend-end.ts';
 import { BridgePorts } from './bridge-ports.ts';
+import { defaultRouter } from './default-router.ts';
 import { type DialTarget, ServiceDials } from './dials.ts';
 import { type ServiceLink, ServiceLinks } from './links.ts';
 import { createServiceSteps } from './provisioning.ts';
@@ -41,7 +30,9 @@ const kind = KINDS.services;
 export function createServiceController(deps: ControllerDependencies): Controller {
   const { stores, lookups, clock, namespace, services: settings } = deps;
   const facts = platformFacts(deps.platform, lookups);
-  const ports = settings && new BridgePorts(settings.ports, stores.services, clock, hubPorts);
+  const router = defaultRouter(deps);
+  const affected = affectedServices(stores.services, lookups);
+  const ports = settings && new BridgePorts(settings.ports, stores.services, clock, router.ports);
   const provisioning = settings && createServiceSteps(deps, settings);
   const end = createBackendEnd(deps);
   const isOn = settings?.isEnabled === true;
@@ -147,11 +138,6 @@ export function createServiceController(deps: ControllerDependencies): Controlle
     return due.length > 0 ? Math.min(...due) : undefined;
   }
 
-  const keysOf = (resources: Iterable<string>): string[] =>
-    [...resources]
-      .flatMap((one) => [...stores.services.byIndex('resource', one), ...stores.services.byIndex('backend', one)])
-      .map(keyOf);
-
   const allKeys = (): string[] => stores.services.list().map(keyOf);
   /** Leads to the services for which the default router has room now, and to those for which it has none any more. */
   const roomWatch: Watch = {
@@ -186,33 +172,17 @@ export function createServiceController(deps: ControllerDependencies): Controlle
     },
   };
 
-  /** The ports that the default router has for itself: no service gets one of them. */
-  function hubPorts(): readonly number[] {
-    if (isRemote) return lookups.systemNodes().flatMap((node) => portsOf(routerHubSettingsOfNode(node)));
-    const hub = stores.routerHubs.get(namespace, ROUTER_HUB_OBJECT);
-    return hub ? portsOf(routerHubSettings(hub)) : [];
-  }
-
   /** Where a client of the default router dials a service; undefined: nobody dials it. */
   function dialTarget(service: Service, ends: Findings): DialTarget | undefined {
     const port = service.status?.bridgePort;
     if (!settings?.isDialed || port === undefined || service.metadata.deletionTimestamp || verdictOn(service))
       return undefined;
-    const host = dialHost();
+    const host = router.host();
     const { type, resource, targetPort } = service.spec;
     const because = JSON.stringify([type, resource, targetPort, ...Object.values(ends).map((end) => end?.status)]);
     return host === undefined ? undefined : { host, port, because };
   }
 
-  /** The address of the default router at which all its ports are. */
-  function dialHost(): string | undefined {
-    if (isRemote) {
-      const [node] = lookups.systemNodes();
-      return node && hostOf(node);
-    }
-    const hub = stores.routerHubs.get(namespace, ROUTER_HUB_OBJECT);
-    return hub && isMadeRouter(deps, hub) ? routerPodHost(namespace) : hub?.spec.host;
-  }
   const controller = createKindController(deps, kind, {
     takeOver: (service, signal) => (isOn ? end.takeOver(service, signal) : undefined),
     labels(service): Record<string, string> {
@@ -250,13 +220,11 @@ export function createServiceController(deps: ControllerDependencies): Controlle
         }
         return ports?.affected(change) ?? [];
       }),
-      watching(stores.applications, (change) => (change.initial ? [] : keysOf(changedEntries(change)))),
+      watching(stores.applications, (change) => (change.initial ? [] : affected.byApplication(change))),
       watching(stores.nodes, (change) => {
         if (change.initial || !isOtherNode(change)) return [];
         if (isRemote && isOtherSystemNode(change)) return allKeys();
-        const all = [change.object, change.previous ?? change.object];
-        const bridged = all.flatMap((node) => [...stores.services.byIndex('bridge', nodeUuid(node))].map(keyOf));
-        return [...keysOf(all.flatMap(namesOfNode)), ...bridged, ...keysOf(placed(change.object))];
+        return affected.byNode(change);
       }),
     ],
   });
@@ -270,76 +238,10 @@ export function createServiceController(deps: ControllerDependencies): Controlle
     if (link) counted.set(service, link);
     return link;
   }
-
-  /** Uuids and names of the microservices that a node has. */
-  function placed(node: EdgeNode): string[] {
-    return lookups
-      .applicationsOn(node)
-      .flatMap((application) =>
-        (application.spec.microservices ?? []).flatMap((entry) => namesOfEntry(application, entry)),
-      );
-  }
 }
-
-const portsOf = ({ messagingPort, edgeRouterPort, interRouterPort }: RouterHubSettings): number[] => [
-  messagingPort,
-  edgeRouterPort,
-  interRouterPort,
-];
 
 /** The finding of a former status, which stays while nothing newer is known. */
 function findingIn({ status }: Service, type: 'Connected' | 'Listening' | 'Reachable'): Finding | undefined {
   const found = status?.conditions?.find((one) => one.type === type);
   return found && { status: found.status, reason: found.reason as Finding['reason'], message: found.message };
-}
-
-type Entry = NonNullable<Application['spec']['microservices']>[number];
-
-const namesOfEntry = (application: Application, entry: Entry): string[] => [
-  entryUuid(application, entry),
-  `${v3Name(application)}/${entry.name}`,
-];
-
-/** Uuids and names of the microservices whose identity or node an edit of their application changed. */
-function changedEntries({ object, previous, type }: Change<Application>): Set<string> {
-  const now = type === 'delete' ? new Map<string, readonly string[]>() : placesOf(object);
-  const before =
-    type === 'delete' ? placesOf(object) : previous ? placesOf(previous) : new Map<string, readonly string[]>();
-  const differ = [...new Set([...now.keys(), ...before.keys()])].filter((one) => now.has(one) !== before.has(one));
-  return new Set(differ.flatMap((one) => now.get(one) ?? before.get(one) ?? []));
-}
-
-/** The names of entries, by all that decides where they are. */
-function placesOf(application: Application): Map<string, readonly string[]> {
-  return new Map(
-    (application.spec.microservices ?? []).map((entry) => {
-      const names = namesOfEntry(application, entry);
-      const place = [names, entry.agent, recordedNode(application, entry), application.metadata.deletionTimestamp];
-      return [JSON.stringify(place), names];
-    }),
-  );
-}
-
-/** Whether another node may be the default router outside of a cluster, or have another address. */
-function isOtherSystemNode({ object, previous, type }: Change<EdgeNode>): boolean {
-  const of = (node: EdgeNode | undefined) => (node?.spec.isSystem ? (hostOf(node) ?? '') : undefined);
-  return type === 'delete' ? of(object) !== undefined : of(object) !== of(previous);
-}
-
-/** Whether what services ask of a node is another thing after a change. */
-function isOtherNode(change: Change<EdgeNode>): boolean {
-  const { object, previous, type } = change;
-  if (type === 'delete' || !previous) return true;
-  const of = ({ spec, metadata }: EdgeNode) => [
-    spec.routerMode,
-    spec.upstreamRouters,
-    spec.host,
-    spec.isSystem,
-    metadata.deletionTimestamp,
-    metadata.uid,
-  ];
-  const isSame =
-    JSON.stringify([...of(object), ...namesOfNode(object)]) ===
-    JSON.stringify([...of(previous), ...namesOfNode(previous)]);
-  return !isSame && changesMoreThanStatus(change as never);
 }
