@@ -203,6 +203,7 @@ describe('every variable of the environment', () => {
   /** a value that is not the default, and what else the variable needs */
   const ROUTERS = { ROUTERS_ENABLED: 'true', ROUTER_HUB: 'true' };
   const HUB = { BUS_ENABLED: 'true', BUS_HUB_REPLICAS: '1' };
+  const BASE64_PEM = Buffer.from(PEM).toString('base64');
   const SAMPLES: Readonly<Record<string, string | [string, Record<string, string>]>> = {
     CONTROLLER_NAMESPACE: 'plant',
     CONTROLLER_NAME: 'plant-3',
@@ -220,6 +221,10 @@ describe('every variable of the environment', () => {
     TLS_PATH_CERT: ['/c', { TLS_PATH_KEY: '/k' }],
     TLS_PATH_KEY: ['/k', { TLS_PATH_CERT: '/c' }],
     TLS_PATH_CA: ['/a', { TLS_PATH_CERT: '/c', TLS_PATH_KEY: '/k' }],
+    TLS_PATH_INTERMEDIATE_CERT: ['/i', { TLS_PATH_CERT: '/c', TLS_PATH_KEY: '/k' }],
+    TLS_BASE64_CERT: [BASE64_PEM, { TLS_BASE64_KEY: BASE64_PEM }],
+    TLS_BASE64_KEY: [BASE64_PEM, { TLS_BASE64_CERT: BASE64_PEM }],
+    TLS_BASE64_INTERMEDIATE_CERT: [BASE64_PEM, { TLS_PATH_CERT: '/c', TLS_PATH_KEY: '/k' }],
     SKERRY_TLS_HOSTS: 'skerry.example',
     TRUST_PROXY: 'true',
     WS_REPLICA_MAX_CONCURRENT_WS: '7',
@@ -273,7 +278,7 @@ describe('every variable of the environment', () => {
       throw new Error(`a row of SAMPLES is missing: a value of ${name} that is not the default`);
     const [value, others] = Array.isArray(sample) ? sample : [sample, {}];
     // Certificates and keys come in pairs, and so do host and user of tunnels: one of the two alone is refused.
-    const before = /^TLS_PATH_(CERT|KEY)$|^TUNNEL_(HOST|USERNAME)$/.test(name) ? {} : others;
+    const before = /^TLS_(PATH|BASE64)_(CERT|KEY)$|^TUNNEL_(HOST|USERNAME)$/.test(name) ? {} : others;
     expect(read({ ...others, [name]: value })).not.toEqual(read(before));
   });
 
@@ -294,6 +299,13 @@ describe('every variable of the environment', () => {
   });
 
   it.each([
+    [{ TLS_PATH_CERT: '/c' }, /TLS_PATH_CERT and TLS_PATH_KEY need each other/],
+    [{ TLS_BASE64_CERT: BASE64_PEM, TLS_PATH_CERT: '/c' }, /TLS_PATH_CERT and TLS_BASE64_CERT exclude each other/],
+    [{ TLS_BASE64_KEY: BASE64_PEM, TLS_PATH_KEY: '/k' }, /TLS_PATH_KEY and TLS_BASE64_KEY exclude each other/],
+    [{ TLS_BASE64_INTERMEDIATE_CERT: BASE64_PEM }, /TLS_BASE64_INTERMEDIATE_CERT need TLS_PATH_CERT/],
+    [{ TLS_BASE64_CERT: 'a certificate' }, /TLS_BASE64_CERT="a certificate": has to be text in PEM, in base64/],
+    [{ TLS_BASE64_KEY: 'aGVsbG8=' }, /TLS_BASE64_KEY: has to be text in PEM, in base64/],
+    [{ TLS_BASE64_CERT: BASE64_PEM, TLS_BASE64_KEY: BASE64_PEM, SKERRY_TLS_HOSTS: 'a.example' }, /exclude each other/],
     [{ BUS_HUB_REPLICAS: '3' }, /BUS_HUB_REPLICAS needs BUS_ENABLED/],
     [{ ROUTER_HUB: 'true' }, /ROUTER_HUB needs ROUTERS_ENABLED/],
     [{ ROUTERS_ENABLED: 'true', ROUTER_HUB: 'true', CONTROL_PLANE: 'remote' }, /ROUTER_HUB needs CONTROL_PLANE/],

@@ -23,6 +23,7 @@ import type { HubServersOptions } from './rules/bus-hub.ts';
 import type { RouterHubOptions } from './rules/router-hub.ts';
 import type { ServiceSettings } from './rules/service-settings.ts';
 import type { TunnelSettings } from './rules/tunnel.ts';
+import type { PemSource, TlsFiles } from './server-tls/files.ts';
 import type { RelaySettings } from './sessions/configured-relay.ts';
 import { hostsOf, hostsProblem } from './subjects/pki/rules/hosts.ts';
 import { SESSIONS_PER_USER } from './wire/sessions.ts';
@@ -80,6 +81,14 @@ const portRange = z.string().transform((text, context) => {
   if (first !== undefined && last !== undefined && first >= 1 && first <= last && last <= 65_535)
     return { first, last };
   context.addIssue('has to be two ports, first-last, such as 2000-10000');
+  return z.NEVER;
+});
+/** Text in PEM, in base64 with or without line breaks. */
+const pemInBase64 = z.string().transform((text, context) => {
+  const packed = text.replaceAll(/\s/g, '');
+  const pem = /^[A-Za-z0-9+/_-]+={0,2}$/.test(packed) ? Buffer.from(packed, 'base64').toString('utf8') : '';
+  if (pem.includes('-----BEGIN ')) return pem;
+  context.addIssue('has to be text in PEM, in base64');
   return z.NEVER;
 });
 /** The value of a label of Kubernetes, not empty. */
@@ -179,6 +188,16 @@ const environment = z.object({
     .describe('Least level that is logged.'),
   TLS_PATH_CERT: text('File with the certificate chain; with TLS_PATH_KEY it switches TLS on.'),
   TLS_PATH_KEY: text('File with the private key.'),
+  TLS_PATH_INTERMEDIATE_CERT: text(
+    'File with the certificates between the certificate and its authority, where the file of the certificate has none.',
+  ),
+  TLS_BASE64_CERT: pemInBase64
+    .optional()
+    .describe('The certificate chain (PEM) in base64, instead of TLS_PATH_CERT; a renewal needs a restart.'),
+  TLS_BASE64_KEY: pemInBase64.optional().describe('The private key (PEM) in base64, instead of TLS_PATH_KEY.'),
+  TLS_BASE64_INTERMEDIATE_CERT: pemInBase64
+    .optional()
+    .describe('The intermediate certificates (PEM) in base64, instead of TLS_PATH_INTERMEDIATE_CERT.'),
   TLS_PATH_CA: text(
     'File with the authority of the certificate: agents get it to trust it, and it is sent with the chain.',
   ),
@@ -366,7 +385,10 @@ export interface Config {
 }
 
 /** Where the certificate comes from that the controller serves: files, or a Certificate for these hosts that it makes itself. */
-type TlsSettings = { certFile: string; keyFile: string; caFile?: string } | { hosts: readonly string[] };
+type TlsSettings = TlsFiles | { hosts: readonly string[] };
+
+/** Variables whose values no error shows. */
+const SECRET_VARIABLES: ReadonlySet<string> = new Set(['TLS_BASE64_KEY']);
 
 /** One error for all invalid variables, with the name and value of each and what would be valid. */
 export class ConfigError extends Error {
@@ -380,7 +402,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   const issues = [...(parsed.error?.issues ?? []), ...(images.error?.issues ?? [])];
   const problems = issues.map((issue) => {
     const name = String(issue.path[0]);
-    return `${name}="${env[name] ?? ''}": ${issue.message}`;
+    return `${name}${SECRET_VARIABLES.has(name) ? '' : `="${env[name] ?? ''}"`}: ${issue.message}`;
   });
   if (!parsed.success || !images.success)
     throw new ConfigError(`the environment is not usable:\n  ${problems.join('\n  ')}`);
@@ -434,14 +456,33 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
 }
 
 function tlsOf(e: z.infer<typeof environment>): TlsSettings | undefined {
-  const { TLS_PATH_CERT: certFile, TLS_PATH_KEY: keyFile, TLS_PATH_CA: caFile, SKERRY_TLS_HOSTS: hosts } = e;
-  if (!certFile !== !keyFile) throw new ConfigError('TLS_PATH_CERT and TLS_PATH_KEY need each other');
-  if (hosts && (certFile || caFile))
+  const cert = pemOf(e, 'CERT');
+  const key = pemOf(e, 'KEY');
+  const intermediates = pemOf(e, 'INTERMEDIATE_CERT');
+  const { TLS_PATH_CA: caFile, SKERRY_TLS_HOSTS: hosts } = e;
+  if (hosts && (cert || key || intermediates || caFile))
     throw new ConfigError(
-      'SKERRY_TLS_HOSTS and TLS_PATH_CERT exclude each other: the controller makes its certificate, or takes it from files',
+      'SKERRY_TLS_HOSTS and TLS_PATH_CERT exclude each other, as it does all TLS_* variables: the controller makes its certificate, or is given it',
+    );
+  if (!cert !== !key)
+    throw new ConfigError(
+      'TLS_PATH_CERT and TLS_PATH_KEY need each other, or TLS_BASE64_CERT and TLS_BASE64_KEY in their place',
+    );
+  if (intermediates && !cert)
+    throw new ConfigError(
+      'TLS_PATH_INTERMEDIATE_CERT and TLS_BASE64_INTERMEDIATE_CERT need TLS_PATH_CERT or TLS_BASE64_CERT',
     );
   if (hosts) return { hosts: [...new Set([...hosts, ...hostOfUrl(e.CONTROLLER_PUBLIC_URL)])] };
-  return certFile && keyFile ? { certFile, keyFile, ...(caFile && { caFile }) } : undefined;
+  if (!cert || !key) return undefined;
+  return { cert, key, ...(intermediates && { intermediates }), ...(caFile && { ca: { file: caFile } }) };
+}
+
+/** Where one part of the certificate comes from. */
+function pemOf(e: z.infer<typeof environment>, part: 'CERT' | 'KEY' | 'INTERMEDIATE_CERT'): PemSource | undefined {
+  const [file, text] = [e[`TLS_PATH_${part}`], e[`TLS_BASE64_${part}`]];
+  if (file && text) throw new ConfigError(`TLS_PATH_${part} and TLS_BASE64_${part} exclude each other`);
+  if (file) return { file };
+  return text ? { text, variable: `TLS_BASE64_${part}` } : undefined;
 }
 
 const hostOfUrl = (url: string | undefined): string[] =>
