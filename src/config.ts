@@ -91,6 +91,12 @@ const pemInBase64 = z.string().transform((text, context) => {
   context.addIssue('has to be text in PEM, in base64');
   return z.NEVER;
 });
+/** An http(s) URL without credentials, query and fragment; a slash at its end counts. */
+const issuerUrl = z.string().refine(isPlainUrl, 'has to be an https:// URL without credentials, query and fragment');
+const originUrl = z
+  .string()
+  .refine(isPlainUrl, 'has to be an http(s):// URL without credentials, query and fragment')
+  .transform((url) => url.replace(/(?<!\/)\/+$/, ''));
 /** The value of a label of Kubernetes, not empty. */
 const labelValue = z
   .string()
@@ -120,6 +126,11 @@ const controlPlane = z.string().transform((text, context): ControlPlane => {
 
 /** Whether nothing but this machine is between here and there. */
 const isLoopback = (url: string) => /^(127(\.\d+){3}|localhost|\[::1\])$/.test(URL.parse(url)?.hostname ?? '');
+
+function isPlainUrl(text: string): boolean {
+  const url = URL.parse(text);
+  return url !== null && /^https?:$/.test(url.protocol) && !url.username && !url.password && !/[?#]/.test(text);
+}
 
 function isReleaseKey(pem: string): boolean {
   try {
@@ -328,6 +339,34 @@ const environment = z.object({
   WS_HA_FAIL_FAST_ON_ROUTER_UNAVAILABLE: flagOf('true').describe(
     'Whether a terminal ends with 1013 when the router or bus is away and there are other replicas.',
   ),
+  AUTH_MODE: z
+    .enum(['embedded', 'external'])
+    .default('embedded')
+    .describe('Who has the users: embedded (this controller), or external (the OpenID provider at OIDC_ISSUER_URL).'),
+  OIDC_ISSUER_URL: issuerUrl
+    .optional()
+    .describe('URL of the OpenID provider of AUTH_MODE=external, exactly as its tokens name it.'),
+  OIDC_CLIENT_ID: z
+    .string()
+    .regex(/^[!-9;-~]{1,128}$/, 'has to be 1 to 128 printable characters of ASCII without a space or a colon')
+    .optional()
+    .describe('Client of the OpenID provider, which is the audience of its tokens.'),
+  OIDC_CLIENT_SECRET: text('Secret of this client.'),
+  AUTH_INSECURE_ALLOW_HTTP: flag.describe(
+    'Whether people may log in over http:// to another machine, and an OpenID provider may be http://. Passwords and tokens can then be read on the way.',
+  ),
+  CONSOLE_URL: originUrl
+    .optional()
+    .describe('URL of the console to which a login in the browser leads; CONTROLLER_PUBLIC_URL when unset.'),
+  SKERRY_GROUPS_PREFIX: z
+    .string()
+    .max(63, 'has to be at most 63 characters')
+    .regex(/^(?!system)(?!:)(?!.*:$)/, 'has to begin with neither "system" nor ":", and not to end with ":"')
+    .default(DEFAULT_INSTALLATION)
+    .describe(
+      'What names and groups of people begin with in role bindings, before a colon; the chart sets roles.groups.',
+    ),
+  SKERRY_OIDC_CA_FILE: text('File (PEM) with the authority of the OpenID provider, besides those of the system.'),
   SKERRY_TOKEN_AUDIENCE: z
     .string()
     .default('skerry')
@@ -380,6 +419,7 @@ export interface Config {
   hub?: HubServersOptions;
   /** what is between the replicas for sessions; the internal port when neither is configured */
   relay: RelaySettings;
+  auth: AuthSettings;
   /** what the environment asks for and this version does not do, for the log */
   warnings: readonly string[];
 }
@@ -387,8 +427,21 @@ export interface Config {
 /** Where the certificate comes from that the controller serves: files, or a Certificate for these hosts that it makes itself. */
 type TlsSettings = TlsFiles | { hosts: readonly string[] };
 
+/** Who logs in, and where. */
+export interface AuthSettings {
+  mode: 'embedded' | 'external';
+  /** people may log in over plain HTTP */
+  allowsHttp: boolean;
+  /** of names and groups in role bindings; may be empty */
+  groupsPrefix: string;
+  /** where a login in the browser ends, without a slash at its end */
+  consoleUrl?: string;
+  /** the OpenID provider of the mode external */
+  provider?: { issuer: string; clientId: string; clientSecret: string; caFile?: string };
+}
+
 /** Variables whose values no error shows. */
-const SECRET_VARIABLES: ReadonlySet<string> = new Set(['TLS_BASE64_KEY']);
+const SECRET_VARIABLES: ReadonlySet<string> = new Set(['TLS_BASE64_KEY', 'OIDC_CLIENT_SECRET']);
 
 /** One error for all invalid variables, with the name and value of each and what would be valid. */
 export class ConfigError extends Error {
@@ -451,6 +504,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     },
     ...hubOf(e, systemImagesOf(images.data)),
     relay: relayOf(e),
+    auth: authOf(e, env.SKERRY_GROUPS_PREFIX === ''),
     warnings: warningsOf(e, hostname()),
   };
 }
@@ -561,6 +615,38 @@ function relayOf(e: z.infer<typeof environment>): RelaySettings {
   if (servers?.length) return { by: 'bus', servers, ...(credentials && { credentials }), ...switches };
   if (hosts?.length) return { by: 'router', hosts, ...(certificates && { certificates }), ...switches };
   return { by: 'internal', ...switches };
+}
+
+/** `isPrefixEmpty`: an empty prefix was asked for, which other variables take for absent. */
+function authOf(e: z.infer<typeof environment>, isPrefixEmpty: boolean): AuthSettings {
+  const consoleUrl = e.CONSOLE_URL ?? e.CONTROLLER_PUBLIC_URL?.replace(/(?<!\/)\/+$/, '');
+  const shared = {
+    mode: e.AUTH_MODE,
+    allowsHttp: e.AUTH_INSECURE_ALLOW_HTTP,
+    groupsPrefix: isPrefixEmpty ? '' : e.SKERRY_GROUPS_PREFIX,
+    ...(consoleUrl && { consoleUrl }),
+  };
+  return e.AUTH_MODE === 'external' ? { ...shared, provider: providerOf(e) } : shared;
+}
+
+function providerOf(e: z.infer<typeof environment>): NonNullable<AuthSettings['provider']> {
+  const { OIDC_ISSUER_URL: issuer, OIDC_CLIENT_ID: clientId, OIDC_CLIENT_SECRET: clientSecret } = e;
+  const { SKERRY_OIDC_CA_FILE: caFile, CONTROLLER_PUBLIC_URL: publicUrl } = e;
+  if (!issuer || !clientId || !clientSecret) {
+    const given = { OIDC_ISSUER_URL: issuer, OIDC_CLIENT_ID: clientId, OIDC_CLIENT_SECRET: clientSecret };
+    const missing = Object.entries(given).flatMap(([name, value]) => (value ? [] : [name]));
+    throw new ConfigError(`AUTH_MODE=external needs ${missing.join(', ')}`);
+  }
+  if (issuer.startsWith('http:') && !e.AUTH_INSECURE_ALLOW_HTTP)
+    throw new ConfigError(
+      `OIDC_ISSUER_URL="${issuer}": has to begin with https://, or needs AUTH_INSECURE_ALLOW_HTTP=true`,
+    );
+  const same = (url: string) => url.replace(/(?<!\/)\/+$/, '');
+  if (publicUrl && same(issuer) === `${same(publicUrl)}/oidc`)
+    throw new ConfigError(
+      `OIDC_ISSUER_URL="${issuer}": is the issuer of this controller itself, which AUTH_MODE=embedded has`,
+    );
+  return { issuer, clientId, clientSecret, ...(caFile && { caFile }) };
 }
 
 function tunnelOf(e: z.infer<typeof environment>): Pick<Config, 'tunnel'> {
