@@ -4,7 +4,7 @@ import packageJson from '../package.json' with { type: 'json' };
 import { type Agents, createAgents } from './agents/agents.ts';
 import { nodeKeyName, readNodeKey } from './agents/channel/node-key.ts';
 import type { EventReason } from './api/conditions.ts';
-import { GROUP } from './api/names.ts';
+import { GROUP, NODE_TOKEN_ISSUER } from './api/names.ts';
 import { createRest } from './assembly/rest.ts';
 import type { Config } from './config.ts';
 import { connect, internalAddress } from './connection.ts';
@@ -31,8 +31,13 @@ import {
 import { createSystemNumbers } from './datastore/system-names.ts';
 import { createTally } from './datastore/tally.ts';
 import { type StoredUsage, trackUsage } from './datastore/usage.ts';
+import { createBrowserLogin } from './external-issuer/browser.ts';
+import { createProviderFetch } from './external-issuer/fetch.ts';
+import { createExternalProvider } from './external-issuer/provider.ts';
+import { createSeals } from './external-issuer/seal.ts';
 import { admitConnections } from './http/admit-connections.ts';
 import { addressOf } from './http/client-address.ts';
+import { loginOff } from './identity/contract/switch.ts';
 import { createInstall, type InstallOptions } from './install/install.ts';
 import { createLatestRelease } from './install/packages.ts';
 import {
@@ -56,6 +61,7 @@ import {
 } from './rest/adapters/dependencies.ts';
 import type { RestDependencies } from './rest/contract/dependencies.ts';
 import { tooOften } from './rest/contract/errors.ts';
+import type { IdentityDoor } from './rest/contract/identity-door.ts';
 import { DEFAULT_LIMITS } from './rest/contract/limits.ts';
 import { createWriteBudgets } from './rest/objects/budgets.ts';
 import { presentNodes } from './rest/objects/present.ts';
@@ -288,6 +294,7 @@ export async function createApp(
   });
   measureFleet(metrics, { leadership, stores, kinds, agents, usage, budgets, now });
 
+  const external = building.use(openExternalProvider(config, log));
   const deps = createClusterDependencies({
     client,
     namespace,
@@ -314,6 +321,8 @@ export async function createApp(
       hasRouters: config.hasRouters,
     },
     tokenAudience: config.tokenAudience ?? '',
+    identity: identityDoor(config, external),
+    issuers: { byIssuer: (issuer) => verifierOf(issuer, config, external) },
     authenticator: overrides.authenticator,
     authorizer: overrides.authorizer,
     clock: now,
@@ -533,6 +542,53 @@ function versionsOf({ releasesFolder, releasesUrl, publicUrl = '' }: Config) {
     version: packageJson.version,
     ...(place && { agentRelease: createLatestRelease(place, () => performance.now()) }),
   };
+}
+
+/** The provider of AUTH_MODE=external, which nothing waits for. */
+function openExternalProvider({ auth, publicUrl = '' }: Config, log: Log) {
+  const { provider: settings, allowsHttp, groupsPrefix: prefix } = auth;
+  if (!settings) return undefined;
+  const fetch = createProviderFetch({ caFile: settings.caFile });
+  const provider = createExternalProvider({ ...settings, allowsHttp, prefix, fetch, log });
+  const callback = `${withoutSlash(publicUrl)}/api/v3/user/oauth/callback`;
+  const browser = createBrowserLogin({
+    discovery: provider.discovery,
+    callback,
+    seals: createSeals(settings.clientSecret),
+    ttlMs: LOGIN_MS,
+    asksAgain: false,
+    examine: provider.examine,
+  });
+  return {
+    ...{ settings, provider, browser },
+    [Symbol.asyncDispose]() {
+      provider[Symbol.dispose]();
+      return fetch[Symbol.asyncDispose]();
+    },
+  };
+}
+
+type OpenProvider = NonNullable<ReturnType<typeof openExternalProvider>>;
+
+/** ms that a login in the browser may take. */
+const LOGIN_MS = 600_000;
+
+const withoutSlash = (url: string) => url.replace(/(?<!\/)\/+$/, '');
+
+/** Users and logins as REST has them. */
+function identityDoor({ auth, publicUrl = '' }: Config, external: OpenProvider | undefined): IdentityDoor | undefined {
+  if (!external) return undefined;
+  const off = loginOff({ publicUrl, allowsHttp: auth.allowsHttp });
+  if (off !== undefined) return { off };
+  const urls = { public: withoutSlash(publicUrl), console: auth.consoleUrl ?? withoutSlash(publicUrl) };
+  return { mode: 'external', external: external.provider, browser: external.browser, urls };
+}
+
+/** Who verifies the tokens of an issuer; undefined: the cluster. */
+function verifierOf(issuer: string, { publicUrl }: Config, external: OpenProvider | undefined) {
+  if (external && withoutSlash(issuer) === withoutSlash(external.settings.issuer)) return external.provider;
+  const isOwn = issuer === NODE_TOKEN_ISSUER || (publicUrl && issuer === `${withoutSlash(publicUrl)}/oidc`);
+  return isOwn ? 'refused' : undefined;
 }
 
 /** Where the certificate comes from that clients see; absent: plain HTTP. */
