@@ -4,6 +4,7 @@ import { readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from '
 import { createServer, get } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import type { KubeClient } from '../../src/kube/mod.ts';
 import { temporaryFolder } from '../../testing/temporary-folder.ts';
@@ -131,7 +132,7 @@ test('a login in the browser redeems the code that comes to its port, with the v
     },
   });
   expect(ran).toMatchObject({ code: 0 });
-  const [{ path, body } = { path: '', body: {} }] = requests;
+  const { path, body = {} } = requests[0] ?? {};
   expect(path).toBe('/user/login');
   const challenge = createHash('sha256').update(String(body.codeVerifier)).digest('base64url');
   expect(body.code).toBe('sealed');

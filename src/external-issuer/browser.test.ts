@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { clientOf, patient, startProvider, type TestProvider } from './_provider.ts';
 import { createBrowserLogin } from './browser.ts';
 import { createSeals } from './seal.ts';

@@ -1,3 +1,4 @@
+import { beforeEach, describe, expect, test } from 'vitest';
 import { CLIENT, clientOf, patient, startProvider, type TestProvider } from './_provider.ts';
 
 /** Logins by password, refreshes, logouts and profiles at a provider, with a real server as the provider. */

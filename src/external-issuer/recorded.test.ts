@@ -1,3 +1,4 @@
+import { expect, test } from 'vitest';
 import { bearerOf, headerOf, isAccessToken } from './claims.ts';
 
 /** Headers and claims as the documentation of providers that cannot run here has them, with the identifiers exchanged. */

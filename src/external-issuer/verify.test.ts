@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto';
+import { beforeEach, describe, expect, test, vi } from 'vitest';
 import { clientOf, makeSigningKey, patient, type SignOptions, startProvider, type TestProvider } from './_provider.ts';
 
 /** Which tokens of a provider the controller accepts, with a real server as the provider. */

@@ -40,7 +40,7 @@ export function addLogin({ env, flags }: Pick<CommandContext, 'env' | 'flags'>, 
   return path;
 
   /** Replaces the entry of this name, or adds it. */
-  function put(list: 'users' | 'contexts', entry: { name: string }): void {
+  function put(list: 'users' | 'contexts', entry: { name: string; [member: string]: unknown }): void {
     const present = document.get(list);
     const entries = isSeq(present) ? present : new YAMLSeq();
     if (!isSeq(present)) document.set(list, entries);
