@@ -8,7 +8,7 @@ import { GROUP, NODE_TOKEN_ISSUER } from './api/names.ts';
 import { createRest } from './assembly/rest.ts';
 import type { Config } from './config.ts';
 import { connect, internalAddress } from './connection.ts';
-import { createAuditLog } from './datastore/audit-log.ts';
+import { type AuditLog, createAuditLog } from './datastore/audit-log.ts';
 import { createSegments } from './datastore/audit-segments.ts';
 import { createEpochs } from './datastore/epochs.ts';
 import { createIds } from './datastore/ids.ts';
@@ -38,6 +38,8 @@ import { createSeals } from './external-issuer/seal.ts';
 import { admitConnections } from './http/admit-connections.ts';
 import { addressOf } from './http/client-address.ts';
 import { loginOff } from './identity/contract/switch.ts';
+import { createIdentity, type Identity, type IdentityOptions } from './identity/identity.ts';
+import { createLoginEvents } from './identity/login-events.ts';
 import { createInstall, type InstallOptions } from './install/install.ts';
 import { createLatestRelease } from './install/packages.ts';
 import {
@@ -192,6 +194,9 @@ export async function createApp(
     ids.reset();
   };
   epochs.onRestored(startOver);
+  epochs.onRestored(() => {
+    logins.identity?.restored(stop.signal).catch((err) => log.error({ err }, 'Logins of before the restore go on'));
+  });
   // Each use has its own limits, so that none takes the events of another one.
   const recorderOf = (client: KubeClient) =>
     overrides.events ??
@@ -214,6 +219,8 @@ export async function createApp(
   const segments = createSegments({ client, namespace });
   const audit = config.audit.isEnabled ? building.use(createAuditLog({ segments, log, metrics })) : undefined;
   const auditing = audit && { audit: { record: audit.record, recordsAddresses: config.audit.recordsAddresses } };
+  const external = building.use(openExternalProvider(config, log));
+  const logins = openIdentity(config, { external, client, stores, audit, log, now });
   const clientAddress = (request: IncomingMessage) => addressOf(request, config.server.trustProxy);
   const { credentials, isAlone } = await createCredentials(client, log, stop.signal);
   const sharedPlaces = isAlone
@@ -294,7 +301,6 @@ export async function createApp(
   });
   measureFleet(metrics, { leadership, stores, kinds, agents, usage, budgets, now });
 
-  const external = building.use(openExternalProvider(config, log));
   const deps = createClusterDependencies({
     client,
     namespace,
@@ -321,8 +327,7 @@ export async function createApp(
       hasRouters: config.hasRouters,
     },
     tokenAudience: config.tokenAudience ?? '',
-    identity: identityDoor(config, external),
-    issuers: { byIssuer: (issuer) => verifierOf(issuer, config, external) },
+    ...logins.dependencies,
     authenticator: overrides.authenticator,
     authorizer: overrides.authorizer,
     clock: now,
@@ -374,6 +379,7 @@ export async function createApp(
       running.use(startHeartbeat({ client, namespace, identity, host: hostOf(address), ...versionsOf(config), log }));
       running.use(leadership);
       void agents.run(stop.signal);
+      void logins.identity?.run(stop.signal);
       void sharedPlaces?.run({ call: agents.leader.call, address }, stop.signal);
       addresses.rest = (await rest.listen({ port, host })).port;
     },
@@ -387,6 +393,49 @@ export async function createApp(
     [Symbol.asyncDispose]() {
       stop.abort();
       return running.disposeAsync();
+    },
+  };
+}
+
+interface IdentitySources extends Pick<IdentityOptions, 'client' | 'stores' | 'log'> {
+  audit: Pick<AuditLog, 'record'> | undefined;
+  external: OpenProvider | undefined;
+  now(): number;
+}
+
+/** Users and logins, while they are on; and who verifies a token by the issuer that it names. */
+function openIdentity(config: Config, { client, stores, audit, external, log, now }: IdentitySources) {
+  const { auth, publicUrl, namespace } = config;
+  const issuer = publicUrl && `${publicUrl.replace(/(?<!\/)\/+$/, '')}/oidc`;
+  const off = loginOff({ publicUrl, allowsHttp: auth.allowsHttp });
+  const { embedded } = auth;
+  const identity: Identity | undefined =
+    embedded && issuer && off === undefined
+      ? createIdentity({
+          ...{ client, namespace, stores, issuer, log, now },
+          audience: embedded.clientId,
+          prefix: auth.groupsPrefix,
+          ...{ given: embedded.given, ttls: embedded.ttls, bootstrap: embedded.bootstrap },
+          events: createLoginEvents({
+            record: (event) => audit?.record(event),
+            recordsAddresses: config.audit.recordsAddresses,
+            clock: systemClock,
+          }),
+          replicas: () => 2,
+        })
+      : undefined;
+  return {
+    identity,
+    dependencies: {
+      identity: identity ? { mode: 'embedded' as const, ...identity } : (external?.door(off) ?? { off: off ?? '' }),
+      issuers: {
+        byIssuer(named: string) {
+          if (external?.issues(named)) return external.provider;
+          // A token that names our issuer is never one of the cluster, also while logins are off.
+          if (named === issuer) return identity?.verifier ?? ('refused' as const);
+          return named === NODE_TOKEN_ISSUER ? ('refused' as const) : undefined;
+        },
+      },
     },
   };
 }
@@ -548,19 +597,26 @@ function versionsOf({ releasesFolder, releasesUrl, publicUrl = '' }: Config) {
 function openExternalProvider({ auth, publicUrl = '' }: Config, log: Log) {
   const { provider: settings, allowsHttp, groupsPrefix: prefix } = auth;
   if (!settings) return undefined;
+  const url = withoutSlash(publicUrl);
   const fetch = createProviderFetch({ caFile: settings.caFile });
   const provider = createExternalProvider({ ...settings, allowsHttp, prefix, fetch, log });
-  const callback = `${withoutSlash(publicUrl)}/api/v3/user/oauth/callback`;
   const browser = createBrowserLogin({
     discovery: provider.discovery,
-    callback,
+    callback: `${url}/api/v3/user/oauth/callback`,
     seals: createSeals(settings.clientSecret),
-    ttlMs: LOGIN_MS,
+    ttlMs: BROWSER_LOGIN_MS,
     asksAgain: false,
     examine: provider.examine,
   });
   return {
-    ...{ settings, provider, browser },
+    provider,
+    /** Whether the provider is the issuer; it may write a slash at its end that the setting has not. */
+    issues: (issuer: string) => withoutSlash(issuer) === withoutSlash(settings.issuer),
+    /** `off`: why there are no logins. */
+    door: (off: string | undefined): IdentityDoor =>
+      off === undefined
+        ? { mode: 'external', external: provider, browser, urls: { public: url, console: auth.consoleUrl ?? url } }
+        : { off },
     [Symbol.asyncDispose]() {
       provider[Symbol.dispose]();
       return fetch[Symbol.asyncDispose]();
@@ -571,25 +627,9 @@ function openExternalProvider({ auth, publicUrl = '' }: Config, log: Log) {
 type OpenProvider = NonNullable<ReturnType<typeof openExternalProvider>>;
 
 /** ms that a login in the browser may take. */
-const LOGIN_MS = 600_000;
+const BROWSER_LOGIN_MS = 600_000;
 
 const withoutSlash = (url: string) => url.replace(/(?<!\/)\/+$/, '');
-
-/** Users and logins as REST has them. */
-function identityDoor({ auth, publicUrl = '' }: Config, external: OpenProvider | undefined): IdentityDoor | undefined {
-  if (!external) return undefined;
-  const off = loginOff({ publicUrl, allowsHttp: auth.allowsHttp });
-  if (off !== undefined) return { off };
-  const urls = { public: withoutSlash(publicUrl), console: auth.consoleUrl ?? withoutSlash(publicUrl) };
-  return { mode: 'external', external: external.provider, browser: external.browser, urls };
-}
-
-/** Who verifies the tokens of an issuer; undefined: the cluster. */
-function verifierOf(issuer: string, { publicUrl }: Config, external: OpenProvider | undefined) {
-  if (external && withoutSlash(issuer) === withoutSlash(external.settings.issuer)) return external.provider;
-  const isOwn = issuer === NODE_TOKEN_ISSUER || (publicUrl && issuer === `${withoutSlash(publicUrl)}/oidc`);
-  return isOwn ? 'refused' : undefined;
-}
 
 /** Where the certificate comes from that clients see; absent: plain HTTP. */
 function openTls(

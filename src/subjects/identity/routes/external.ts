@@ -1,4 +1,3 @@
-import { HttpError } from '../../../http/http-error.ts';
 import type { ExternalProvider } from '../../../identity/contract/external.ts';
 import type { TokenPair } from '../../../identity/contract/tokens.ts';
 import type { Call } from '../../../rest/contract/route.ts';
@@ -39,21 +38,19 @@ export async function externalLogout(
   external: ExternalProvider,
   refreshToken: string | undefined,
   { client, signal }: With<'client' | 'signal'>,
-): Promise<void> {
+): Promise<undefined> {
   const accessToken = tokenOf(client);
-  if (!(await external.verify(accessToken, signal))) return;
-  await external.logout({ accessToken, ...(refreshToken && { refreshToken }) });
+  if (await external.verify(accessToken, signal))
+    await external.logout({ accessToken, ...(refreshToken && { refreshToken }) });
+  return undefined;
 }
 
-/** What the provider says of a person; name and groups for a token of the cluster. */
+/** What the provider says of a person; undefined for a token of the cluster. */
 export async function externalProfile(
   external: ExternalProvider,
-  { client, caller, signal }: With<'client' | 'caller' | 'signal'>,
-): Promise<object> {
+  { client, signal }: With<'client' | 'signal'>,
+): Promise<{ sub: string } | undefined> {
   const token = tokenOf(client);
   const bearer = await external.verify(token, signal);
-  if (bearer) return external.profile(bearer, token, signal);
-  const { identity } = caller;
-  if (!identity) throw new HttpError(401, 'UNAUTHENTICATED', 'the token is not valid');
-  return { name: identity.name, groups: identity.groups };
+  return bearer && { sub: '', ...(await external.profile(bearer, token, signal)) };
 }
