@@ -141,11 +141,11 @@ export const ownAccountRoutes = grouped(TAG, [
     body: { kind: 'json', schema: z.union([passwordBody, codeBody]) },
     reply: { status: 200, schema: pair },
     errors: [401, 501],
-    handler(call) {
+    async handler(call) {
       const { deps, body, client, signal } = call;
       const door = openDoor(deps);
-      if ('code' in body) return redeemBrokered(browserDoor(deps), body, call);
-      if (door.mode === 'external') return externalLogin(door.external, body, call);
+      if ('code' in body) return { ...(await redeemBrokered(browserDoor(deps), body, call)) };
+      if (door.mode === 'external') return { ...(await externalLogin(door.external, body, call)) };
       return login(door, body, contextOf(client), signal);
     },
   }),
@@ -160,9 +160,9 @@ export const ownAccountRoutes = grouped(TAG, [
     body: { kind: 'json', schema: z.object({ refreshToken: z.string().min(1) }).meta({ id: 'Refresh' }) },
     reply: { status: 200, schema: pair },
     errors: [401, 501],
-    handler({ deps, body: { refreshToken }, client, signal }) {
+    async handler({ deps, body: { refreshToken }, client, signal }) {
       const door = openDoor(deps);
-      if (door.mode === 'external') return door.external.refresh(refreshToken, signal);
+      if (door.mode === 'external') return { ...(await door.external.refresh(refreshToken, signal)) };
       return door.tokens.refresh(refreshToken, { ...contextOf(client), arrivedAt: client.arrivedAt }, signal);
     },
   }),
