@@ -17,8 +17,6 @@ const TABLE: Readonly<Record<string, string>> = {
     POST   /user/mfa/enroll                        authenticated
     POST   /user/mfa/confirm                       authenticated
     DELETE /user/mfa                               authenticated
-    GET    /user/oauth/authorize                   public
-    GET    /user/oauth/callback                    public
     GET    /user/interaction/{uid}                 public
     POST   /user/interaction/{uid}/login           public
     POST   /user/interaction/{uid}/mfa             public
