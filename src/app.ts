@@ -195,7 +195,7 @@ export async function createApp(
   };
   epochs.onRestored(startOver);
   epochs.onRestored(() => {
-    logins.identity?.restored(stop.signal).catch((err) => log.error({ err }, 'Logins of before the restore go on'));
+    logins?.restored(stop.signal).catch((err) => log.error({ err }, 'Logins of before the restore go on'));
   });
   // Each use has its own limits, so that none takes the events of another one.
   const recorderOf = (client: KubeClient) =>
@@ -219,8 +219,7 @@ export async function createApp(
   const segments = createSegments({ client, namespace });
   const audit = config.audit.isEnabled ? building.use(createAuditLog({ segments, log, metrics })) : undefined;
   const auditing = audit && { audit: { record: audit.record, recordsAddresses: config.audit.recordsAddresses } };
-  const external = building.use(openExternalProvider(config, log));
-  const logins = openIdentity(config, { external, client, stores, audit, log, now });
+  const logins = openIdentity(config, { client, stores, audit, log, now });
   const clientAddress = (request: IncomingMessage) => addressOf(request, config.server.trustProxy);
   const { credentials, isAlone } = await createCredentials(client, log, stop.signal);
   const sharedPlaces = isAlone
@@ -301,6 +300,7 @@ export async function createApp(
   });
   measureFleet(metrics, { leadership, stores, kinds, agents, usage, budgets, now });
 
+  const external = building.use(openExternalProvider(config, log));
   const deps = createClusterDependencies({
     client,
     namespace,
@@ -327,7 +327,8 @@ export async function createApp(
       hasRouters: config.hasRouters,
     },
     tokenAudience: config.tokenAudience ?? '',
-    ...logins.dependencies,
+    identity: identityDoor(config, external, logins),
+    issuers: { byIssuer: (issuer) => verifierOf(issuer, config, external, logins) },
     authenticator: overrides.authenticator,
     authorizer: overrides.authorizer,
     clock: now,
@@ -379,7 +380,7 @@ export async function createApp(
       running.use(startHeartbeat({ client, namespace, identity, host: hostOf(address), ...versionsOf(config), log }));
       running.use(leadership);
       void agents.run(stop.signal);
-      void logins.identity?.run(stop.signal);
+      void logins?.run(stop.signal);
       void sharedPlaces?.run({ call: agents.leader.call, address }, stop.signal);
       addresses.rest = (await rest.listen({ port, host })).port;
     },
@@ -399,46 +400,31 @@ export async function createApp(
 
 interface IdentitySources extends Pick<IdentityOptions, 'client' | 'stores' | 'log'> {
   audit: Pick<AuditLog, 'record'> | undefined;
-  external: OpenProvider | undefined;
   now(): number;
 }
 
-/** Users and logins, while they are on; and who verifies a token by the issuer that it names. */
-function openIdentity(config: Config, { client, stores, audit, external, log, now }: IdentitySources) {
+/** Users and logins of the mode embedded; absent while logins are off. */
+function openIdentity(config: Config, { client, stores, audit, log, now }: IdentitySources): Identity | undefined {
   const { auth, publicUrl, namespace } = config;
-  const issuer = publicUrl && `${publicUrl.replace(/(?<!\/)\/+$/, '')}/oidc`;
-  const off = loginOff({ publicUrl, allowsHttp: auth.allowsHttp });
   const { embedded } = auth;
-  const identity: Identity | undefined =
-    embedded && issuer && off === undefined
-      ? createIdentity({
-          ...{ client, namespace, stores, issuer, log, now },
-          audience: embedded.clientId,
-          prefix: auth.groupsPrefix,
-          ...{ given: embedded.given, ttls: embedded.ttls, bootstrap: embedded.bootstrap },
-          events: createLoginEvents({
-            record: (event) => audit?.record(event),
-            recordsAddresses: config.audit.recordsAddresses,
-            clock: systemClock,
-          }),
-          replicas: () => 2,
-        })
-      : undefined;
-  return {
-    identity,
-    dependencies: {
-      identity: identity ? { mode: 'embedded' as const, ...identity } : (external?.door(off) ?? { off: off ?? '' }),
-      issuers: {
-        byIssuer(named: string) {
-          if (external?.issues(named)) return external.provider;
-          // A token that names our issuer is never one of the cluster, also while logins are off.
-          if (named === issuer) return identity?.verifier ?? ('refused' as const);
-          return named === NODE_TOKEN_ISSUER ? ('refused' as const) : undefined;
-        },
-      },
-    },
-  };
+  if (!embedded || !publicUrl || loginOff({ publicUrl, allowsHttp: auth.allowsHttp }) !== undefined) return undefined;
+  return createIdentity({
+    ...{ client, namespace, stores, log, now },
+    issuer: `${withoutSlash(publicUrl)}/oidc`,
+    audience: embedded.clientId,
+    prefix: auth.groupsPrefix,
+    ...{ given: embedded.given, ttls: embedded.ttls, bootstrap: embedded.bootstrap },
+    events: createLoginEvents({
+      record: (event) => audit?.record(event),
+      recordsAddresses: config.audit.recordsAddresses,
+      clock: systemClock,
+    }),
+    replicas: () => REPLICAS,
+  });
 }
+
+/** Replicas that an installation has: bounds of the whole installation are shared among them. */
+const REPLICAS = 2;
 
 /** By their Leases: these are few, and only a new leader asks. */
 function runningReplicas({ namespace, identity }: Config, client: KubeClient) {
@@ -597,26 +583,19 @@ function versionsOf({ releasesFolder, releasesUrl, publicUrl = '' }: Config) {
 function openExternalProvider({ auth, publicUrl = '' }: Config, log: Log) {
   const { provider: settings, allowsHttp, groupsPrefix: prefix } = auth;
   if (!settings) return undefined;
-  const url = withoutSlash(publicUrl);
   const fetch = createProviderFetch({ caFile: settings.caFile });
   const provider = createExternalProvider({ ...settings, allowsHttp, prefix, fetch, log });
+  const callback = `${withoutSlash(publicUrl)}/api/v3/user/oauth/callback`;
   const browser = createBrowserLogin({
     discovery: provider.discovery,
-    callback: `${url}/api/v3/user/oauth/callback`,
+    callback,
     seals: createSeals(settings.clientSecret),
-    ttlMs: BROWSER_LOGIN_MS,
+    ttlMs: LOGIN_MS,
     asksAgain: false,
     examine: provider.examine,
   });
   return {
-    provider,
-    /** Whether the provider is the issuer; it may write a slash at its end that the setting has not. */
-    issues: (issuer: string) => withoutSlash(issuer) === withoutSlash(settings.issuer),
-    /** `off`: why there are no logins. */
-    door: (off: string | undefined): IdentityDoor =>
-      off === undefined
-        ? { mode: 'external', external: provider, browser, urls: { public: url, console: auth.consoleUrl ?? url } }
-        : { off },
+    ...{ settings, provider, browser },
     [Symbol.asyncDispose]() {
       provider[Symbol.dispose]();
       return fetch[Symbol.asyncDispose]();
@@ -627,9 +606,36 @@ function openExternalProvider({ auth, publicUrl = '' }: Config, log: Log) {
 type OpenProvider = NonNullable<ReturnType<typeof openExternalProvider>>;
 
 /** ms that a login in the browser may take. */
-const BROWSER_LOGIN_MS = 600_000;
+const LOGIN_MS = 600_000;
 
 const withoutSlash = (url: string) => url.replace(/(?<!\/)\/+$/, '');
+
+/** Users and logins as REST has them. */
+function identityDoor(
+  { auth, publicUrl = '' }: Config,
+  external: OpenProvider | undefined,
+  logins: Identity | undefined,
+): IdentityDoor | undefined {
+  const off = loginOff({ publicUrl, allowsHttp: auth.allowsHttp });
+  if (off !== undefined) return { off };
+  if (logins) return { mode: 'embedded', ...logins };
+  if (!external) return undefined;
+  const urls = { public: withoutSlash(publicUrl), console: auth.consoleUrl ?? withoutSlash(publicUrl) };
+  return { mode: 'external', external: external.provider, browser: external.browser, urls };
+}
+
+/** Who verifies the tokens of an issuer; undefined: the cluster. */
+function verifierOf(
+  issuer: string,
+  { publicUrl }: Config,
+  external: OpenProvider | undefined,
+  logins: Identity | undefined,
+) {
+  if (logins && issuer === logins.tokens.issuer) return logins.verifier;
+  if (external && withoutSlash(issuer) === withoutSlash(external.settings.issuer)) return external.provider;
+  const isOwn = issuer === NODE_TOKEN_ISSUER || (publicUrl && issuer === `${withoutSlash(publicUrl)}/oidc`);
+  return isOwn ? 'refused' : undefined;
+}
 
 /** Where the certificate comes from that clients see; absent: plain HTTP. */
 function openTls(

@@ -136,7 +136,7 @@ describe('a login', () => {
 
   test('ends the oldest one beyond ten', async () => {
     const { first, user } = await withUser();
-    const tokens = [];
+    const tokens: { refreshToken: string }[] = [];
     for (let i = 0; i < 11; i++) tokens.push(await first.identity.tokens.login(user, BY, never));
     const refresh = (i: number) =>
       first.identity.tokens.refresh(tokens[i]?.refreshToken ?? '', { ...BY, arrivedAt: Date.now() }, never);

@@ -1,3 +1,4 @@
+import { HttpError } from '../../../http/http-error.ts';
 import type { ExternalProvider } from '../../../identity/contract/external.ts';
 import type { TokenPair } from '../../../identity/contract/tokens.ts';
 import type { Call } from '../../../rest/contract/route.ts';
@@ -17,7 +18,7 @@ async function warnOfNoGroups(
   { signal, warnings }: With<'signal' | 'warnings'>,
 ) {
   const bearer = await external.verify(pair.accessToken, signal);
-  if (bearer?.user.groups.every((group) => group.startsWith('system:'))) warnings.push(NO_GROUPS);
+  if (bearer && bearer.user.groups.every((group) => group.startsWith('system:'))) warnings.push(NO_GROUPS);
 }
 
 export async function externalLogin(
@@ -38,19 +39,21 @@ export async function externalLogout(
   external: ExternalProvider,
   refreshToken: string | undefined,
   { client, signal }: With<'client' | 'signal'>,
-): Promise<undefined> {
+): Promise<void> {
   const accessToken = tokenOf(client);
-  if (await external.verify(accessToken, signal))
-    await external.logout({ accessToken, ...(refreshToken && { refreshToken }) });
-  return undefined;
+  if (!(await external.verify(accessToken, signal))) return;
+  await external.logout({ accessToken, ...(refreshToken && { refreshToken }) });
 }
 
-/** What the provider says of a person; undefined for a token of the cluster. */
+/** What the provider says of a person; name and groups for a token of the cluster. */
 export async function externalProfile(
   external: ExternalProvider,
-  { client, signal }: With<'client' | 'signal'>,
-): Promise<{ sub: string } | undefined> {
+  { client, caller, signal }: With<'client' | 'caller' | 'signal'>,
+): Promise<object> {
   const token = tokenOf(client);
   const bearer = await external.verify(token, signal);
-  return bearer && { sub: '', ...(await external.profile(bearer, token, signal)) };
+  if (bearer) return external.profile(bearer, token, signal);
+  const { identity } = caller;
+  if (!identity) throw new HttpError(401, 'UNAUTHENTICATED', 'the token is not valid');
+  return { name: identity.name, groups: identity.groups };
 }

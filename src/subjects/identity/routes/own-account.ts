@@ -17,24 +17,30 @@ const MAX_TOKEN = 16 * 1024;
 /** Users are found by their names: the stores of these kinds have to be complete. */
 const needs = () => ['authUsers', 'authGroups', 'authPolicies'];
 
-const pair = replyShape({ accessToken: z.string(), refreshToken: z.string().optional() }, 'TokenPair');
+const pair = replyShape(
+  {
+    accessToken: z.string(),
+    refreshToken: z.string().optional().describe('Absent where another provider gives none.'),
+  },
+  'TokenPair',
+);
 const status = replyShape({ status: z.literal('success') }, 'PasswordChanged');
 const profile = replyShape(
-  {
-    sub: z.string(),
-    email: z.string(),
-    preferred_username: z.string(),
-    groups: z.array(z.string()),
-    password_change_required: z.boolean(),
-    mfaEnabled: z.boolean(),
-  },
+  z
+    .object({
+      sub: z.string(),
+      email: z.string(),
+      preferred_username: z.string(),
+      groups: z.array(z.string()),
+      password_change_required: z.boolean(),
+      mfaEnabled: z.boolean(),
+    })
+    // Where another provider has the users, what it says of them.
+    .partial().shape,
   'Profile',
 );
 
-/** What another provider says of its user. */
-const providerProfile = z.looseObject({ sub: z.string() }).meta({ id: 'ProviderProfile' });
-
-const passwordBody = z
+const loginBody = z
   .object({
     email: z.string().min(1).describe('E-mail address, or the name of the first administrator.'),
     password: z.string().min(1),
@@ -63,7 +69,7 @@ const wrongCredentials = () => new HttpError(401, 'INVALID_CREDENTIALS', 'the e-
 /** Password and code are one attempt: who knows the one gets no free guesses of the other. */
 async function login(
   door: EmbeddedDoor,
-  { email, password, totp = '' }: z.infer<typeof passwordBody>,
+  { email, password, totp = '' }: z.infer<typeof loginBody>,
   by: LoginContext,
   signal: AbortSignal,
 ) {
@@ -138,15 +144,17 @@ export const ownAccountRoutes = grouped(TAG, [
     access: 'public',
     guessable: true,
     needs,
-    body: { kind: 'json', schema: z.union([passwordBody, codeBody]) },
+    body: { kind: 'json', schema: z.union([loginBody, codeBody]) },
     reply: { status: 200, schema: pair },
     errors: [401, 501],
-    async handler(call) {
-      const { deps, body, client, signal } = call;
+    async handler({ deps, body, client, signal, warnings }) {
+      if ('code' in body) return { ...(await redeemBrokered(browserDoor(deps), body, { client, signal })) };
       const door = openDoor(deps);
-      if ('code' in body) return { ...(await redeemBrokered(browserDoor(deps), body, call)) };
-      if (door.mode === 'external') return { ...(await externalLogin(door.external, body, call)) };
-      return login(door, body, contextOf(client), signal);
+      const tokens =
+        door.mode === 'external'
+          ? await externalLogin(door.external, body, { signal, warnings })
+          : await login(door, body, contextOf(client), signal);
+      return { ...tokens };
     },
   }),
   route({
@@ -162,8 +170,11 @@ export const ownAccountRoutes = grouped(TAG, [
     errors: [401, 501],
     async handler({ deps, body: { refreshToken }, client, signal }) {
       const door = openDoor(deps);
-      if (door.mode === 'external') return { ...(await door.external.refresh(refreshToken, signal)) };
-      return door.tokens.refresh(refreshToken, { ...contextOf(client), arrivedAt: client.arrivedAt }, signal);
+      const tokens =
+        door.mode === 'external'
+          ? await door.external.refresh(refreshToken, signal)
+          : await door.tokens.refresh(refreshToken, { ...contextOf(client), arrivedAt: client.arrivedAt }, signal);
+      return { ...tokens };
     },
   }),
   route({
@@ -178,15 +189,18 @@ export const ownAccountRoutes = grouped(TAG, [
     body: {
       kind: 'json',
       schema: z
-        .object({ refreshToken: z.string().min(1).max(MAX_TOKEN).optional() })
-        .meta({ id: 'Logout', description: 'With AUTH_MODE=external, the refresh token is revoked as well.' }),
+        .object({ refreshToken: z.string().optional().describe('Where another provider has the users: ends as well.') })
+        .meta({ id: 'Logout' }),
       optional: true,
     },
     reply: { status: 204 },
     errors: [501],
     async handler({ deps, body, caller: { identity }, client, signal }) {
       const door = openDoor(deps);
-      if (door.mode === 'external') return externalLogout(door.external, body?.refreshToken, { client, signal });
+      if (door.mode === 'external') {
+        await externalLogout(door.external, body?.refreshToken, { client, signal });
+        return undefined;
+      }
       // A token of the cluster has no login here.
       if (identity?.subject === undefined) return undefined;
       await door.tokens.endAll(identity.subject, 'logout', signal);
@@ -201,22 +215,15 @@ export const ownAccountRoutes = grouped(TAG, [
     summary: 'The caller',
     access: 'authenticated',
     ungated: true,
-    needs,
     passesToken: true,
-    reply: { status: 200, schema: z.union([profile, providerProfile]) },
+    needs,
+    reply: { status: 200, schema: profile },
     errors: [],
-    async handler({ deps, caller: { identity }, client, signal }) {
-      const { name = '', uid = name, groups = [], subject, human = name, gate } = identity ?? {};
-      const door = deps.identity;
-      const atProvider =
-        door?.off === undefined && door?.mode === 'external'
-          ? await externalProfile(door.external, { client, signal })
-          : undefined;
-      if (atProvider) return atProvider;
-      const facts =
-        subject !== undefined && door?.off === undefined && door?.mode === 'embedded'
-          ? door.users.facts(subject)
-          : undefined;
+    async handler({ deps, caller, client, signal }) {
+      const { name = '', uid = name, groups = [], subject, human = name, gate } = caller.identity ?? {};
+      const door = deps.identity?.off === undefined ? deps.identity : undefined;
+      if (door?.mode === 'external') return { ...(await externalProfile(door.external, { client, caller, signal })) };
+      const facts = subject === undefined ? undefined : door?.users.facts(subject);
       return {
         sub: subject ?? uid,
         email: facts?.email ?? '',
