@@ -58,14 +58,14 @@ const FACTS: UserFacts = {
   passwordAt: 0,
 };
 
-function verifierOf({ facts = FACTS as UserFacts | undefined, prefix = 'skerry', now = NOW } = {}) {
+function verifierOf({ facts = FACTS as UserFacts | null, prefix = 'skerry', now = NOW } = {}) {
   let reads = 0;
   let time = now;
   const verifier = createVerifier({
     ...{ issuer: ISSUER, audience: 'controller', keys, prefix },
     users: {
       synced: true,
-      facts: (uuid) => (uuid === UUID ? facts : undefined),
+      facts: (uuid) => (uuid === UUID ? (facts ?? undefined) : undefined),
       byUuid: async () => {
         reads++;
         return undefined;
@@ -185,7 +185,7 @@ describe('a token of ours', () => {
   });
 
   test('of a user whom the store does not have is read once in five seconds', async () => {
-    const { verify, reads, at } = verifierOf({ facts: undefined });
+    const { verify, reads, at } = verifierOf({ facts: null });
     const token = tokenOf();
     for (let i = 0; i < 5; i++) expect(await verify(token)).toBeUndefined();
     expect(reads()).toBe(1);
