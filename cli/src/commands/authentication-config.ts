@@ -94,7 +94,7 @@ function embeddedRules({ prefix }: TrustedIssuer): ClaimRules {
   return {
     claimMappings: {
       username: { expression: prefixed('claims.preferred_username') },
-      groups: { expression: `claims.?groups.orValue([]).map(group, ${prefixed('group')})` },
+      groups: { expression: `dyn(claims.?groups.orValue([])).map(group, ${prefixed('string(group)')})` },
       uid: { expression: 'claims.sub' },
     },
     claimValidationRules: [
@@ -111,9 +111,9 @@ function embeddedRules({ prefix }: TrustedIssuer): ClaimRules {
 function externalRules({ prefix, clientId }: TrustedIssuer): ClaimRules {
   const prefixed = prefixing(prefix);
   const isName =
-    "name in claims && type(claims[name]) == string && claims[name] != '' && (name != 'email' || claims.?email_verified.orValue(true) != false)";
-  const names = `['preferred_username', 'username', 'email', 'sub'].filter(name, ${isName}).map(name, string(claims[name]))`;
-  const places = `[claims.?resource_access[?${quoted(clientId)}].?roles.orValue([]), claims.?roles.orValue([]), claims.?groups.orValue([])]`;
+    "name in claims && type(dyn(claims[name])) == string && dyn(claims[name]) != '' && (name != 'email' || dyn(claims.?email_verified.orValue(true)) != false)";
+  const names = `['preferred_username', 'username', 'email', 'sub'].filter(name, ${isName}).map(name, string(dyn(claims[name])))`;
+  const places = `[dyn(claims.?resource_access[?${quoted(clientId)}].?roles.orValue([])), dyn(claims.?roles.orValue([])), dyn(claims.?groups.orValue([]))]`;
   const texts = `.filter(place, type(place) == list).map(place, place.filter(group, type(group) == string && group != '').map(group, ${prefixed('string(group).lowerAscii()')}))`;
   return {
     claimMappings: {
