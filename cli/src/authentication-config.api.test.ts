@@ -7,6 +7,7 @@ import { makeCertificate } from '../../hack/certificate.ts';
 import { startControlPlane } from '../../hack/control-plane.ts';
 import { DEX_CLIENT, DEX_PASSWORD, DEX_USERS, startDex } from '../../hack/dex.ts';
 import { startProvider } from '../../src/external-issuer/_provider.ts';
+import { bearerOf, isAccessToken } from '../../src/external-issuer/claims.ts';
 import { createProviderFetch } from '../../src/external-issuer/fetch.ts';
 import { createExternalProvider } from '../../src/external-issuer/provider.ts';
 import type { KubeClient } from '../../src/kube/mod.ts';
@@ -32,15 +33,22 @@ const printed = async (...args: string[]) => {
 const dex = await startDex({ dir: join(dir, 'dex') });
 atEnd(() => dex.stop());
 const tls = makeCertificate(join(dir, 'issuer'), ['localhost']);
-const issuer = await startProvider({
-  tls: { cert: readFileSync(tls.cert, 'utf8'), key: readFileSync(tls.key, 'utf8') },
-});
-atEnd(() => issuer[Symbol.asyncDispose]());
-const issuerCa = join(dir, 'issuer', 'ca.pem');
+const tlsOfIssuers = { cert: readFileSync(tls.cert, 'utf8'), key: readFileSync(tls.key, 'utf8') };
+const startIssuer = async () => {
+  const issuer = await startProvider({ tls: tlsOfIssuers });
+  atEnd(() => issuer[Symbol.asyncDispose]());
+  return issuer;
+};
+const [issuer, unprefixed, outside] = [await startIssuer(), await startIssuer(), await startIssuer()];
 
 const config = await printed(dex.issuer, '--external', '--client', DEX_CLIENT.clientId, '--ca', dex.caFile);
-const embedded = await printed(issuer.issuer, '--client', 'skerry', '--ca', issuerCa);
-config.jwt.push(...embedded.jwt);
+const known = ['--client', 'skerry', '--ca', join(dir, 'issuer', 'ca.pem')];
+for (const more of [
+  await printed(issuer.issuer, ...known),
+  await printed(unprefixed.issuer, ...known, '--prefix', ''),
+  await printed(outside.issuer, ...known, '--external'),
+])
+  config.jwt.push(...more.jwt);
 const file = join(dir, 'authentication.yaml');
 writeFileSync(file, stringify(config));
 const cluster = await startControlPlane({
@@ -93,7 +101,47 @@ describe('the API server with the configuration of the embedded issuer', () => {
   });
 });
 
-describe('the API server with the configuration of another provider', () => {
+describe('names of the system', () => {
+  const claims = { token_use: 'access', preferred_username: 'ann', groups: ['sre'] };
+
+  test.each([
+    ['as a name', { preferred_username: 'system:admin' }],
+    ['as a group', { groups: ['sre', 'system:masters'] }],
+  ])('are refused %s, where nothing is put before them', async (_, more) => {
+    await pollWho(await unprefixed.sign(claims)).toMatchObject({
+      username: 'ann',
+      groups: ['sre', 'system:authenticated'],
+    });
+    expect(await whoIs(await unprefixed.sign({ ...claims, ...more }))).toBe(401);
+  });
+});
+
+describe('the API server knows a person of another provider as the controller does', () => {
+  test.each<[string, Record<string, unknown>]>([
+    ['by preferred_username', { preferred_username: 'ann', username: 'b', email: 'c@x', groups: ['SRE', 'b'] }],
+    ['by username', { username: 'b', email: 'c@x' }],
+    ['by a verified address', { email: 'c@x', email_verified: true }],
+    ['not by an address that is not verified', { email: 'c@x', email_verified: false }],
+    ['by no text that is empty or none', { preferred_username: '', username: 7 }],
+    ['with the roles of the client', { resource_access: { skerry: { roles: ['A'] } }, roles: ['b'], groups: ['c'] }],
+    ['with roles', { resource_access: { account: { roles: ['x'] } }, roles: ['B'], groups: ['c'] }],
+    ['with groups, where roles are no list', { roles: 'admin', groups: ['C', 1, ''] }],
+    ['with groups, where there are no roles', { roles: [], groups: ['c'] }],
+    ['without groups', {}],
+    ['but not by a token to refresh', { typ: 'Refresh' }],
+    ['but not by an ID token', { token_use: 'id' }],
+  ])('%s', async (_, more) => {
+    await pollWho(await outside.sign({ preferred_username: 'ready' })).toMatchObject({ username: 'skerry:ready' });
+    const claims = { sub: 'u-1', ...more };
+    const bearer = isAccessToken(claims) ? bearerOf(claims, { clientId: 'skerry', prefix: 'skerry' }) : undefined;
+    const { name: username, groups, uid } = bearer?.user ?? {};
+    const found = await whoIs(await outside.sign(more));
+    if (bearer) expect(found).toMatchObject({ username, groups, uid });
+    else expect(found).toBe(401);
+  });
+});
+
+describe('the API server with the configuration of Dex', () => {
   const fetch = createProviderFetch({ caFile: dex.caFile, env: {} });
   const provider = createExternalProvider({
     ...{ ...DEX_CLIENT, issuer: dex.issuer, allowsHttp: false, prefix: 'skerry', fetch, log: silentLog },
@@ -128,17 +176,8 @@ describe('the API server with the configuration of another provider', () => {
   );
 });
 
-describe('the rules for another provider', () => {
-  // A second API server would take half a minute: the claims that Dex cannot say are compared as texts of the configuration.
-  test('name a person as the controller does', async () => {
-    const { jwt } = await printed('https://login.example', '--external', '--client', "o'neil", '--prefix', '');
-    const [{ claimMappings, issuer: named }] = jwt;
-    expect(named).toEqual({ url: 'https://login.example', audiences: ["o'neil"] });
-    expect(claimMappings.username.expression).toMatch(/^\['preferred_username', 'username', 'email', 'sub'\]\.filter/);
-    expect(claimMappings.groups.expression).toContain("resource_access[?'o\\'neil']");
-  });
-
-  test('are of the version that was asked for, and refuse http', async () => {
+describe('the configuration', () => {
+  test('is of the version that was asked for, and never for http', async () => {
     expect(await printed('https://login.example/oidc', '--api-version', 'v1beta1')).toMatchObject({
       apiVersion: 'apiserver.config.k8s.io/v1beta1',
       kind: 'AuthenticationConfiguration',
