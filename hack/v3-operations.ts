@@ -9,7 +9,7 @@ export interface V3Operation {
 }
 
 /**
- * The operations of v3 on fleet, workloads, catalogs, certificates and rules of the message bus: method and path. The list says what clients may ask for.
+ * The operations of v3 on fleet, workloads, catalogs, certificates, rules of the message bus and users: method and path. The list says what clients may ask for.
  * Routes, permissions and tests are found by it and must not be entered here.
  */
 const TABLE: Readonly<Record<string, string>> = {
@@ -145,6 +145,39 @@ const TABLE: Readonly<Record<string, string>> = {
   Events: `
     GET    /events
     DELETE /events`,
+  User: `
+    POST   /user/login
+    POST   /user/refresh
+    POST   /user/logout
+    GET    /user/profile
+    POST   /user/change-password
+    POST   /user/mfa/enroll
+    POST   /user/mfa/confirm
+    DELETE /user/mfa
+    GET    /user/oauth/authorize
+    GET    /user/oauth/callback
+    GET    /user/interaction/{uid}
+    POST   /user/interaction/{uid}/login
+    POST   /user/interaction/{uid}/mfa
+    POST   /user/interaction/{uid}/enroll
+    POST   /user/interaction/{uid}/confirm-enroll
+    POST   /user/interaction/{uid}/change-password
+    POST   /user/interaction/{uid}/complete`,
+  'User administration': `
+    POST   /auth/migration/export
+    POST   /auth/jwks/rotate
+    GET    /users
+    POST   /users
+    GET    /users/{id}
+    PATCH  /users/{id}
+    DELETE /users/{id}
+    POST   /users/{id}/reset-password
+    POST   /users/{id}/reset-token
+    GET    /groups
+    POST   /groups
+    GET    /groups/{name}
+    PATCH  /groups/{name}
+    DELETE /groups/{name}`,
 };
 
 function patched(path: string): string {

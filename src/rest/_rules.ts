@@ -1,6 +1,7 @@
 import { GROUP } from '../api/names.ts';
+import type { PolicyRule } from '../api/rbac.ts';
 import type { Kinds } from '../subjects/kinds.ts';
-import { type PolicyRule, ROLE_NAMES, rulesOf } from './access/roles.ts';
+import { ROLE_NAMES, rulesOf } from './access/roles.ts';
 import type { Attributes, Authenticator, Authorizer, UserInfo } from './contract/access.ts';
 
 /** Whether rules allow an operation in our API group, by the rules of the RBAC authorizer of Kubernetes. */

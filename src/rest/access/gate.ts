@@ -1,12 +1,13 @@
+import { HttpError } from '../../http/http-error.ts';
 import type { Caller, Guesses, UserInfo } from '../contract/access.ts';
 import type { RestDependencies } from '../contract/dependencies.ts';
 import { forbidden, unauthenticated } from '../contract/errors.ts';
-import type { Access } from '../contract/route.ts';
+import type { AnyRoute } from '../contract/route.ts';
 
 /** Returns the caller of a request, or throws 401, 403 or, when a review fails, 503. */
 export async function admit(
   deps: RestDependencies,
-  access: Access,
+  { access, ungated }: Pick<AnyRoute, 'access' | 'ungated'>,
   request: {
     authorization: string | undefined;
     params: Readonly<Record<string, string>>;
@@ -22,6 +23,8 @@ export async function admit(
   const identity = await deps.authenticator.authenticate(bearerToken(request.authorization), signal, guesses);
   if (!identity) throw unauthenticated('the token is not valid');
   identified?.(identity);
+  if (identity.gate !== undefined && !ungated)
+    throw new HttpError(403, identity.gate, 'change the password first: POST /api/v3/user/change-password');
   const caller: Caller = {
     identity,
     may: (attributes) => deps.authorizer.allowed(identity, attributes, signal),

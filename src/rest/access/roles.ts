@@ -1,4 +1,5 @@
 import { GROUP } from '../../api/names.ts';
+import type { PolicyRule } from '../../api/rbac.ts';
 import type { Kind } from '../../kinds/definition.ts';
 import { BOUND_ROLES } from '../../subjects/accounts/rules/service-account.ts';
 import { KINDS, type Kinds } from '../../subjects/kinds.ts';
@@ -7,14 +8,6 @@ import { KINDS, type Kinds } from '../../subjects/kinds.ts';
  * The permissions of the four roles of users (docs/spec/identity-and-access.md#roles). One set of roles applies to REST and
  * kubectl: a resource is the plural of a CRD, a subresource with its own permission, or a name that only REST has.
  */
-
-/** A rule of Kubernetes RBAC. */
-export interface PolicyRule {
-  apiGroups: readonly string[];
-  resources: readonly string[];
-  verbs: readonly string[];
-  resourceNames?: readonly string[];
-}
 
 export const ROLE_NAMES = ['admin', 'sre', 'developer', 'viewer'] as const;
 export type RoleName = (typeof ROLE_NAMES)[number];

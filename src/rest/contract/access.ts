@@ -1,9 +1,17 @@
+import type { PolicyRule } from '../../api/rbac.ts';
+
 /** The caller, as the cluster identifies it. */
 export interface UserInfo {
   name: string;
   uid?: string;
   groups: readonly string[];
   extra?: Readonly<Record<string, readonly string[]>>;
+  /** the name people know, for the audit log; `name` when absent */
+  human?: string;
+  /** why only routes that are `ungated` serve the caller */
+  gate?: 'PASSWORD_CHANGE_REQUIRED';
+  /** of a user of this controller: its uuid */
+  subject?: string;
 }
 
 /** The verbs of Kubernetes; `bind` is the permission to give a role to others. */
@@ -39,6 +47,8 @@ export interface Authenticator {
 export interface Authorizer {
   /** Whether the identity has the permission. Throws when the review fails. */
   allowed(identity: UserInfo, attributes: Attributes, signal: AbortSignal): Promise<boolean>;
+  /** Forgets what it knows: a role or a binding changed. */
+  flush?(): void;
 }
 
 export interface Caller {
@@ -46,4 +56,12 @@ export interface Caller {
   identity?: UserInfo;
   /** Whether the caller has a further permission. */
   may(attributes: Attributes): Promise<boolean>;
+}
+
+/** What a caller may give to others. Each method throws 403 that names the field. */
+export interface Grants {
+  requireMayGrant(caller: Caller, rules: readonly PolicyRule[], field: string): Promise<void>;
+  requireMayBindRole(caller: Caller, role: string, field: string): Promise<void>;
+  /** The caller may give what the user has by its groups and its name. */
+  requireNotStronger(caller: Caller, user: { email: string; groups: readonly string[] }): Promise<void>;
 }

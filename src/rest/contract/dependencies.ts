@@ -17,6 +17,7 @@ import type { ConfigMapForm, SecretForm } from '../../subjects/content/rules/cor
 import type { IndexOf, KindKey, Kinds, ObjectOf } from '../../subjects/kinds.ts';
 import type { ProvisionedAgent } from '../../subjects/nodes/rules/observed.ts';
 import type { Authenticator, Authorizer, Caller } from './access.ts';
+import type { IdentityDoor } from './identity-door.ts';
 
 /** The objects of each kind, by the key of the kind. */
 export type KindsObjects = { [K in KindKey]: Objects<ObjectOf<K>, IndexOf<K>> };
@@ -54,6 +55,8 @@ export interface RestDependencies extends KindsObjects {
   templates: Renderer;
   authenticator: Authenticator;
   authorizer: Authorizer;
+  /** users, logins and tokens; absent where the process has none */
+  identity?: IdentityDoor | undefined;
   /** Facts about this controller that clients read. */
   self: Self;
   clock: WallClock;

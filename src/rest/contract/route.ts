@@ -72,6 +72,8 @@ export interface Route<
   body?: Body<B>;
   /** Whether the route allows guesses of passwords or codes: attempts are limited per address. */
   guessable?: boolean;
+  /** It serves callers who have to change their password first, too. */
+  ungated?: true;
   /** The audit log has its requests although they change nothing: they read what gives access. */
   isAudited?: true;
   /** The route responds 501 only; client generators omit it. */
@@ -102,10 +104,24 @@ export interface Call<
   signal: AbortSignal;
   deps: RestDependencies;
   caller: Caller;
+  client: Client;
   /** Headers of the reply, which the handler fills in. */
   headers: Record<string, string>;
   /** What the request has that takes no effect, for people; the reply has them in the header `Warning`. */
   warnings: string[];
+}
+
+/** From where a request comes. */
+export interface Client {
+  /** to which rate limits are applied */
+  address: string;
+  requestId: string;
+  /** Unix ms at the listener */
+  arrivedAt: number;
+  /** the header Cookie */
+  cookie?: string;
+  /** the header Authorization, on routes without authentication */
+  authorization?: string;
 }
 
 /** Any route, without the types of its schemas. */

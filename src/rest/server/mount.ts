@@ -115,6 +115,7 @@ function answerer(route: AnyRoute, mounting: Mounting): Answerer {
   const handle = route.handler as (call: object) => unknown;
   return async (request, response, params) => {
     const start = performance.now();
+    const arrivedAt = performance.timeOrigin + start;
     let user = '';
     let responded: unknown;
     response.once('close', () => {
@@ -153,7 +154,7 @@ function answerer(route: AnyRoute, mounting: Mounting): Answerer {
         user = identity.name;
         mounting.authenticated(request, userConnection(identity));
       };
-      const caller = await admit(deps, route.access, { authorization, params, signal, guesses, identified });
+      const caller = await admit(deps, route, { authorization, params, signal, guesses, identified });
       if (route.body?.kind === 'file') rates.upload(user);
       if (route.access !== 'public' && !isSynced(deps, route))
         throw unavailable('the controller is still reading its state');
@@ -170,6 +171,13 @@ function answerer(route: AnyRoute, mounting: Mounting): Answerer {
         signal,
         deps: writes(route) ? withinBudgets(deps, caller, { storesMore: route.body !== undefined }) : deps,
         caller,
+        client: {
+          address,
+          requestId: String(request.headers[REQUEST_ID]),
+          arrivedAt,
+          cookie: request.headers.cookie,
+          ...(route.access === 'public' && { authorization }),
+        },
         headers: {},
       };
       const result = await abortable(Promise.resolve(handle(call)), signal);

@@ -198,16 +198,20 @@ async function admitSocket(call: SocketCall, { deps, rates, addressOf, authentic
   const { request, authorization, socket, uuid, signal, identified } = call;
   const notReady = await deps.readiness.check(signal);
   if (notReady) throw unavailable(notReady.message);
-  const { identity } = await admit(deps, SOCKET_ACCESS[socket], {
-    authorization,
-    params: { uuid },
-    signal,
-    identified(caller) {
-      authenticated(request, userConnection(caller));
-      identified?.(caller);
+  const { identity } = await admit(
+    deps,
+    { access: SOCKET_ACCESS[socket] },
+    {
+      authorization,
+      params: { uuid },
+      signal,
+      identified(caller) {
+        authenticated(request, userConnection(caller));
+        identified?.(caller);
+      },
+      guesses: rates.guesses(addressOf(request)),
     },
-    guesses: rates.guesses(addressOf(request)),
-  });
+  );
   if (!identity) throw unauthenticated('send a bearer token');
   return identity;
 }

@@ -1,0 +1,39 @@
+import type { LoginContext } from './tokens.ts';
+
+export type InteractionStep = 'login' | 'mfa' | 'enroll' | 'confirm-enroll' | 'change-password' | 'complete';
+
+/** What has been shown in an interaction. `foreign`: a client without its cookie took a step. */
+export interface InteractionState {
+  userUuid?: string;
+  mfaVerified?: true;
+  enrollmentStarted?: true;
+  enrollmentConfirmed?: true;
+  passwordChanged?: true;
+  foreign?: true;
+}
+
+export type InteractionAction =
+  | { to: 'login'; email: string; password: string }
+  | { to: 'mfa'; code: string }
+  | { to: 'enroll' }
+  | { to: 'confirm-enroll'; code: string }
+  | { to: 'change-password'; currentPassword?: string; newPassword: string }
+  | { to: 'complete' };
+
+export interface Interactions {
+  status(uid: string, signal: AbortSignal): Promise<{ step: InteractionStep }>;
+  /** `browser`: the cookie of the interaction. */
+  act(
+    uid: string,
+    browser: string | undefined,
+    action: InteractionAction,
+    by: LoginContext,
+    signal: AbortSignal,
+  ): Promise<{
+    step: InteractionStep;
+    secret?: string;
+    otpauthUrl?: string;
+    recoveryCodes?: string[];
+    redirectTo?: string;
+  }>;
+}

@@ -1,0 +1,58 @@
+import { HttpError } from '../../http/http-error.ts';
+import type { BrowserLogin, ExternalProvider } from '../../identity/contract/external.ts';
+import type { Interactions } from '../../identity/contract/interactions.ts';
+import type { SigningKeys } from '../../identity/contract/keys.ts';
+import type { Once } from '../../identity/contract/once.ts';
+import type { LoginEvents, Strangers } from '../../identity/contract/strangers.ts';
+import type { TokenIssuer, TokenVerifier } from '../../identity/contract/tokens.ts';
+import type { AccountLockout, Passwords, SecondFactor, UserStore } from '../../identity/contract/users.ts';
+import type { Grants } from './access.ts';
+import type { RestDependencies } from './dependencies.ts';
+
+/** Users and logins as routes use them. `off`: why there are none, in words for people. */
+export type IdentityDoor = { off: string } | EmbeddedDoor | ExternalDoor;
+
+interface SharedDoor {
+  off?: undefined;
+  browser?: BrowserLogin;
+  once?: Once;
+  strangers: Strangers;
+  events: LoginEvents;
+  grants?: Grants;
+}
+
+/** The controller has the users itself. */
+export interface EmbeddedDoor extends SharedDoor {
+  mode: 'embedded';
+  users: UserStore;
+  tokens: TokenIssuer;
+  /** of the access tokens of `tokens` */
+  verifier: TokenVerifier;
+  keys: SigningKeys;
+  lockout: AccountLockout;
+  passwords: Passwords;
+  secondFactor?: SecondFactor;
+  interactions?: Interactions;
+}
+
+/** Another provider has them. */
+interface ExternalDoor extends SharedDoor {
+  mode: 'external';
+  external: ExternalProvider;
+}
+
+const notHere = (why: string) => new HttpError(501, 'NOT_IMPLEMENTED', why);
+
+/** Throws 501 while logins are off. */
+export function openDoor({ identity }: Pick<RestDependencies, 'identity'>): EmbeddedDoor | ExternalDoor {
+  if (!identity) throw notHere('this controller has no logins');
+  if (identity.off !== undefined) throw notHere(identity.off);
+  return identity;
+}
+
+/** The same, and 501 when another provider has the users. */
+export function embeddedDoor(deps: Pick<RestDependencies, 'identity'>): EmbeddedDoor {
+  const door = openDoor(deps);
+  if (door.mode === 'embedded') return door;
+  throw notHere('users are those of another provider: this is a route of AUTH_MODE=embedded');
+}
