@@ -52,6 +52,12 @@ export const LABELS = {
   nodeKey: `${GROUP}/node-key`,
   /** Secrets with a part of the audit log */
   auditLog: `${GROUP}/audit-log`,
+  /** Secrets of users and logins; the value says of what: user, email, artefact, once, keys, bootstrap */
+  identity: `${GROUP}/identity`,
+  /** on an artefact of a login: its model, and hashes of the grant and of the user that it belongs to */
+  artefactModel: `${GROUP}/artefact-model`,
+  artefactGrant: `${GROUP}/artefact-grant`,
+  artefactUser: `${GROUP}/artefact-user`,
   /** Leases of replicas of the controller */
   replica: `${GROUP}/replica`,
   /** on these Leases: version of the controller; the customary label */
@@ -103,6 +109,8 @@ export const ANNOTATIONS = {
   usedBy: `${GROUP}/used-by`,
   /** on core objects and Services: when REST last changed it, RFC 3339 */
   updatedAt: `${GROUP}/updated-at`,
+  /** on a Secret of a login: when the leader removes it, RFC 3339 */
+  expires: `${GROUP}/expires`,
   /** on an Application: hash of the reference to its template that was rendered last */
   template: `${GROUP}/template`,
   /** on an Application of the system: when its debug shell goes unless it is in use, RFC 3339 */

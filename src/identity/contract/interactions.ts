@@ -10,6 +10,8 @@ export interface InteractionState {
   enrollmentConfirmed?: true;
   passwordChanged?: true;
   foreign?: true;
+  /** no step is taken any more */
+  completed?: true;
 }
 
 export type InteractionAction =
@@ -22,7 +24,7 @@ export type InteractionAction =
 
 export interface Interactions {
   status(uid: string, signal: AbortSignal): Promise<{ step: InteractionStep }>;
-  /** `browser`: the cookie of the interaction. */
+  /** `browser`: the header `Cookie` of the request. */
   act(
     uid: string,
     browser: string | undefined,
