@@ -542,7 +542,7 @@ function openTls(
   signal: AbortSignal,
 ): TlsSource | undefined {
   if (!tls) return undefined;
-  if ('certFile' in tls) return createTlsFiles(tls, { log });
+  if ('cert' in tls) return createTlsFiles(tls, { log });
   const own = createOwnCertificate({ client, namespace, stores, hosts: tls.hosts, log });
   void own.run(signal);
   return own;

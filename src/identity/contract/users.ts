@@ -50,7 +50,7 @@ export interface UserFacts extends UserFlags {
 
 /** The members of the Secret to write: those that are left out stay, undefined removes one. */
 export interface UserChange<R> {
-  next?: Partial<UserSecrets>;
+  next?: { [K in keyof UserSecrets]?: UserSecrets[K] | undefined };
   flags?: Partial<UserFlags>;
   result: R;
 }
@@ -82,6 +82,8 @@ export interface UserStore {
     signal: AbortSignal,
   ): Promise<StoredUser>;
   rename(uuid: string, email: string, signal: AbortSignal): Promise<void>;
+  /** Deletes the user, and frees the e-mail. */
+  remove(uuid: string, signal: AbortSignal): Promise<void>;
   /** From memory, for each request. */
   facts(uuid: string): UserFacts | undefined;
 }
@@ -111,8 +113,8 @@ export type AttemptDoor =
 /** The only way to a hash or a code. */
 export interface AccountLockout {
   /**
-   * Takes one of the account's attempts by a conditional write, then runs `check`; success resets. An unknown, locked or deleted
-   * account runs `dummy`. Resolves with the user, or undefined: the caller says the same words for every undefined.
+   * Takes one of the account's attempts by a conditional write, then runs `check`; success gives it back, and at the doors that ask for
+   * everything (login, mfa-disable) resets. An unknown, locked or deleted account runs `dummy`. Resolves with the user, or undefined: the caller says the same words for every undefined.
    */
   attempt(
     who: { email: string } | { uuid: string },

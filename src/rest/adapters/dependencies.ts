@@ -13,12 +13,14 @@ import {
 } from '../../datastore/stores.ts';
 import { trackUsage } from '../../datastore/usage.ts';
 import { createReferences } from '../../datastore/use.ts';
+import type { Verifiers } from '../../identity/contract/tokens.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { createReplicas } from '../../replicas/replicas.ts';
 import { budgetsOf, DEFAULT_BUDGETS } from '../../rules/budget.ts';
 import type { Lookups } from '../../rules/inputs.ts';
 import { isShareable } from '../../subjects/content/rules/core-objects/form.ts';
 import { KINDS, type Kinds } from '../../subjects/kinds.ts';
+import { createDispatch } from '../access/dispatch.ts';
 import { createAccessReviewAuthorizer, createTokenReviewAuthenticator, type Reviewer } from '../access/reviews.ts';
 import type { Authenticator, Authorizer } from '../contract/access.ts';
 import type {
@@ -54,6 +56,10 @@ export interface ClusterDependenciesOptions {
   templates: RestDependencies['templates'];
   /** of bearer tokens; an empty one also accepts tokens for the API server itself */
   tokenAudience?: string;
+  /** who verifies tokens that name an issuer of ours */
+  issuers?: Pick<Verifiers, 'byIssuer'>;
+  /** users and logins; absent: there are none */
+  identity?: RestDependencies['identity'];
   metrics?: RestMetrics;
   /** Unix ms */
   clock?: RestDependencies['clock'];
@@ -112,13 +118,17 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
     templates: options.templates,
     authenticator:
       options.authenticator ??
-      createTokenReviewAuthenticator({
-        reviewer,
-        metrics,
-        ...(options.tokenAudience
-          ? { audience: options.tokenAudience }
-          : { acceptApiServerTokens: options.tokenAudience === '' }),
+      createDispatch({
+        byIssuer: options.issuers?.byIssuer ?? (() => undefined),
+        cluster: createTokenReviewAuthenticator({
+          reviewer,
+          metrics,
+          ...(options.tokenAudience
+            ? { audience: options.tokenAudience }
+            : { acceptApiServerTokens: options.tokenAudience === '' }),
+        }),
       }),
+    identity: options.identity,
     authorizer: options.authorizer ?? createAccessReviewAuthorizer({ reviewer, metrics, namespace }),
     self: options.self,
     clock: options.clock ?? Date.now,
