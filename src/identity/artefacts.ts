@@ -1,9 +1,10 @@
 import { LABELS } from '../api/names.ts';
 import { CORE_RESOURCES, type Secret } from '../api/resources.ts';
+import { decodeData } from '../datastore/keyed-text.ts';
 import { isAlreadyExists, isConflict, isNotFound, type KubeClient } from '../kube/mod.ts';
 import type { InteractionState } from './contract/interactions.ts';
 import type { Artefacts } from './contract/once.ts';
-import { expiryOf, hashed, LOGIN_CALL, loginSecret } from './login-secret.ts';
+import { expiryOf, hashed, LOGIN_CALL, loginSecret, loginSecretName } from './login-secret.ts';
 
 export interface ArtefactsOptions {
   client: KubeClient;
@@ -29,7 +30,7 @@ const TRIES = 8;
  * are live, since what counts once is decided by them.
  */
 export function createArtefacts({ client, namespace, now, notBefore, interactions }: ArtefactsOptions): Artefacts {
-  const refOf = (model: string, id: string) => ({ namespace, name: `skerry-oidc-${hashed(model, id)}` });
+  const refOf = (model: string, id: string) => ({ namespace, name: loginSecretName('artefact', hashed(model, id)) });
 
   const artefacts: Artefacts = {
     get interactions() {
@@ -46,11 +47,12 @@ export function createArtefacts({ client, namespace, now, notBefore, interaction
       const text = JSON.stringify(payload);
       if (Buffer.byteLength(text) > MOST_BYTES) throw new RangeError(`an artefact ${model} is too large to be stored`);
       const secret = loginSecret({
-        ...refOf(model, id),
+        namespace,
         of: 'artefact',
+        hash: hashed(model, id),
         labels: labelsOf(model, payload as Payload),
         expiresAt: now() + ttlSeconds * 1_000,
-        data: { [KEY]: Buffer.from(text).toString('base64') },
+        data: { [KEY]: text },
         ...(condition !== 'new' && { resourceVersion: condition.version }),
       });
       try {
@@ -125,7 +127,7 @@ function labelsOf(model: string, { grantId, steps, ...payload }: Payload): Recor
 /** A Secret that someone else has damaged has no payload. */
 function payloadOf({ data }: Secret): Payload | undefined {
   try {
-    const payload: unknown = JSON.parse(Buffer.from(data?.[KEY] ?? '', 'base64').toString());
+    const payload: unknown = JSON.parse(decodeData(data)[KEY] ?? '');
     return typeof payload === 'object' && payload !== null ? (payload as Payload) : undefined;
   } catch {
     return undefined;

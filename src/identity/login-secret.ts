@@ -1,19 +1,20 @@
-import { createHash } from 'node:crypto';
-import { ANNOTATIONS, FIELD_MANAGERS, GROUP, LABELS } from '../api/names.ts';
+import { ANNOTATIONS, FIELD_MANAGERS, IDENTITY_SECRETS, LABELS } from '../api/names.ts';
 import type { Secret } from '../api/resources.ts';
+import { encodeData } from '../datastore/keyed-text.ts';
+import { SECRET_TYPE, sha256 } from './secrets.ts';
 
 /** How Secrets of logins look: what is stored for minutes, and found by hashed names. */
 
 export const LOGIN_CALL = { fieldManager: FIELD_MANAGERS.rest, timeoutMs: 10_000 } as const;
 
 /** A credential as part of a name or label: 128 bits of its SHA-256. Only the owner of the credential finds the Secret. */
-export const hashed = (...parts: readonly string[]): string =>
-  createHash('sha256').update(parts.join('\0')).digest('hex').slice(0, 32);
+export const hashed = (...parts: readonly string[]): string => sha256(parts.join('\0')).slice(0, 32);
 
 interface LoginSecret {
   namespace: string;
-  name: string;
   of: 'artefact' | 'once';
+  /** the name behind the prefix of its kind */
+  hash: string;
   labels?: Readonly<Record<string, string>>;
   /** Unix ms */
   expiresAt: number;
@@ -21,19 +22,21 @@ interface LoginSecret {
   resourceVersion?: string;
 }
 
-export function loginSecret({ namespace, name, of, labels, expiresAt, data, resourceVersion }: LoginSecret): Secret {
+export const loginSecretName = (of: LoginSecret['of'], hash: string): string => `${IDENTITY_SECRETS[of]}${hash}`;
+
+export function loginSecret({ namespace, of, hash, labels, expiresAt, data, resourceVersion }: LoginSecret): Secret {
   return {
     apiVersion: 'v1',
     kind: 'Secret',
     metadata: {
       namespace,
-      name,
+      name: loginSecretName(of, hash),
       labels: { [LABELS.identity]: of, ...labels },
       annotations: { [ANNOTATIONS.expires]: new Date(expiresAt).toISOString() },
       ...(resourceVersion !== undefined && { resourceVersion }),
     },
-    type: `${GROUP}/identity`,
-    ...(data && { data: { ...data } }),
+    type: SECRET_TYPE,
+    ...(data && { data: encodeData(data) }),
   };
 }
 

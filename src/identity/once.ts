@@ -18,7 +18,7 @@ export function createOnce({ client, namespace, now }: OnceOptions): Once {
   return {
     async take(purpose, value, expiresAt, signal) {
       if (expiresAt <= now()) return false;
-      const mark = { namespace, name: `skerry-once-${hashed(purpose, value)}`, of: 'once' as const };
+      const mark = { namespace, of: 'once' as const, hash: hashed(purpose, value) };
       try {
         const secret = loginSecret({ ...mark, expiresAt: expiresAt + LATE_MS });
         await client.create(CORE_RESOURCES.secrets, secret, { ...LOGIN_CALL, signal });
