@@ -8,7 +8,7 @@ import { GROUP } from './api/names.ts';
 import { createRest } from './assembly/rest.ts';
 import type { Config } from './config.ts';
 import { connect, internalAddress } from './connection.ts';
-import { createAuditLog } from './datastore/audit-log.ts';
+import { type AuditLog, createAuditLog } from './datastore/audit-log.ts';
 import { createSegments } from './datastore/audit-segments.ts';
 import { createEpochs } from './datastore/epochs.ts';
 import { createIds } from './datastore/ids.ts';
@@ -33,6 +33,9 @@ import { createTally } from './datastore/tally.ts';
 import { type StoredUsage, trackUsage } from './datastore/usage.ts';
 import { admitConnections } from './http/admit-connections.ts';
 import { addressOf } from './http/client-address.ts';
+import { loginOff } from './identity/contract/switch.ts';
+import { createIdentity, type Identity, type IdentityOptions } from './identity/identity.ts';
+import { createLoginEvents } from './identity/login-events.ts';
 import { createInstall, type InstallOptions } from './install/install.ts';
 import { createLatestRelease } from './install/packages.ts';
 import {
@@ -186,6 +189,9 @@ export async function createApp(
     ids.reset();
   };
   epochs.onRestored(startOver);
+  epochs.onRestored(() => {
+    logins.identity?.restored(stop.signal).catch((err) => log.error({ err }, 'Logins of before the restore go on'));
+  });
   // Each use has its own limits, so that none takes the events of another one.
   const recorderOf = (client: KubeClient) =>
     overrides.events ??
@@ -208,6 +214,7 @@ export async function createApp(
   const segments = createSegments({ client, namespace });
   const audit = config.audit.isEnabled ? building.use(createAuditLog({ segments, log, metrics })) : undefined;
   const auditing = audit && { audit: { record: audit.record, recordsAddresses: config.audit.recordsAddresses } };
+  const logins = openIdentity(config, { client, stores, audit, log, now });
   const clientAddress = (request: IncomingMessage) => addressOf(request, config.server.trustProxy);
   const { credentials, isAlone } = await createCredentials(client, log, stop.signal);
   const sharedPlaces = isAlone
@@ -314,6 +321,7 @@ export async function createApp(
       hasRouters: config.hasRouters,
     },
     tokenAudience: config.tokenAudience ?? '',
+    ...logins.dependencies,
     authenticator: overrides.authenticator,
     authorizer: overrides.authorizer,
     clock: now,
@@ -365,6 +373,7 @@ export async function createApp(
       running.use(startHeartbeat({ client, namespace, identity, host: hostOf(address), ...versionsOf(config), log }));
       running.use(leadership);
       void agents.run(stop.signal);
+      void logins.identity?.run(stop.signal);
       void sharedPlaces?.run({ call: agents.leader.call, address }, stop.signal);
       addresses.rest = (await rest.listen({ port, host })).port;
     },
@@ -381,6 +390,46 @@ export async function createApp(
     },
   };
 }
+
+interface IdentitySources extends Pick<IdentityOptions, 'client' | 'stores' | 'log'> {
+  audit: Pick<AuditLog, 'record'> | undefined;
+  now(): number;
+}
+
+/** Users and logins of the mode embedded, while they are on; and who verifies a token by the issuer that it names. */
+function openIdentity(config: Config, { client, stores, audit, log, now }: IdentitySources) {
+  const { auth, publicUrl, namespace } = config;
+  const issuer = publicUrl && `${publicUrl.replace(/(?<!\/)\/+$/, '')}/oidc`;
+  const off = loginOff({ publicUrl, allowsHttp: auth.allowsHttp });
+  const { embedded } = auth;
+  const identity: Identity | undefined =
+    embedded && issuer && off === undefined
+      ? createIdentity({
+          ...{ client, namespace, stores, issuer, log, now },
+          audience: embedded.clientId,
+          prefix: auth.groupsPrefix,
+          ...{ given: embedded.given, ttls: embedded.ttls, bootstrap: embedded.bootstrap },
+          events: createLoginEvents({
+            record: (event) => audit?.record(event),
+            recordsAddresses: config.audit.recordsAddresses,
+            clock: systemClock,
+          }),
+          replicas: () => 2,
+        })
+      : undefined;
+  return {
+    identity,
+    dependencies: {
+      identity: identity ? { mode: 'embedded' as const, ...identity } : { off: off ?? EXTERNAL_OFF },
+      // A token that names our issuer is never one of the cluster, also while logins are off.
+      issuers: {
+        byIssuer: (named: string) => (named === issuer ? (identity?.verifier ?? ('refused' as const)) : undefined),
+      },
+    },
+  };
+}
+
+const EXTERNAL_OFF = 'AUTH_MODE=external: logins by this provider are not available in this version';
 
 /** By their Leases: these are few, and only a new leader asks. */
 function runningReplicas({ namespace, identity }: Config, client: KubeClient) {

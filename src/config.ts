@@ -67,6 +67,14 @@ const busUrls = z.string().transform((text, context) => {
 });
 const AMQPS_PORT = 5671;
 
+const seconds = (least: number, most: number) => z.coerce.number().int().min(least).max(most);
+const cookieKeys = z.string().transform((text, context) => {
+  const keys = listed(text);
+  if (keys.length >= 1 && keys.length <= 8 && keys.every((key) => key.length >= 16)) return keys;
+  context.addIssue('has to be one to eight keys of at least 16 characters');
+  return z.NEVER;
+});
+
 /** `host`, `host:port` or `[IPv6]:port` of an ssh server. */
 const sshServer = z.string().transform((text, context) => {
   const [, v6, name, given = '22'] = /^(?:\[([^\]]{1,45})\]|([^:[\]]{1,253}))(?::([0-9]{1,5}))?$/.exec(text) ?? [];
@@ -366,6 +374,38 @@ const environment = z.object({
     .describe(
       'What names and groups of people begin with in role bindings, before a colon; the chart sets roles.groups.',
     ),
+  OIDC_BOOTSTRAP_ADMIN_USERNAME: z
+    .string()
+    .trim()
+    .max(254, 'has to be at most 254 characters')
+    .regex(
+      /^(?!system:)[^\s]+$/,
+      'has to be a name or an e-mail address without spaces that does not begin with "system:"',
+    )
+    .optional()
+    .describe('Name of the first administrator, with OIDC_BOOTSTRAP_ADMIN_PASSWORD; admin when unset.'),
+  OIDC_BOOTSTRAP_ADMIN_PASSWORD: text(
+    'Password of the first administrator; a generated one, in the Secret skerry-bootstrap-admin, when unset.',
+  ),
+  AUTH_INSECURE_ALLOW_BOOTSTRAP_LOG: flag.describe(
+    'Whether the log has the generated password of the first administrator, once.',
+  ),
+  AUTH_ACCESS_TOKEN_TTL_SECONDS: seconds(60, 3600)
+    .optional()
+    .describe('Seconds that an access token is valid, where the AuthPolicy says nothing; 900 when unset.'),
+  AUTH_REFRESH_TOKEN_TTL_SECONDS: seconds(300, 43_200)
+    .optional()
+    .describe('Seconds that a refresh token is valid, where the AuthPolicy says nothing; 3600 when unset.'),
+  AUTH_SESSION_SECRET: z
+    .string()
+    .min(32, 'has to be at least 32 characters')
+    .optional()
+    .describe('Secret that seals what a browser keeps during a login; generated and stored when unset.'),
+  OIDC_COOKIE_KEYS: cookieKeys
+    .optional()
+    .describe(
+      'Keys that sign cookies of logins, with commas between them; the first signs. Generated and stored when unset.',
+    ),
   SKERRY_OIDC_CA_FILE: text('File (PEM) with the authority of the OpenID provider, besides those of the system.'),
   SKERRY_TOKEN_AUDIENCE: z
     .string()
@@ -436,12 +476,28 @@ export interface AuthSettings {
   groupsPrefix: string;
   /** where a login in the browser ends, without a slash at its end */
   consoleUrl?: string;
+  /** what the mode embedded has of the environment */
+  embedded?: EmbeddedSettings;
   /** the OpenID provider of the mode external */
   provider?: { issuer: string; clientId: string; clientSecret: string; caFile?: string };
 }
 
+interface EmbeddedSettings {
+  clientId: string;
+  /** values in place of generated ones */
+  given: { clientSecret?: string; cookieKeys?: readonly string[]; sessionSecret?: string };
+  ttls: { accessTokenTtlSeconds?: number; refreshTokenTtlSeconds?: number };
+  bootstrap: { given?: { username: string; password: string }; maySayPassword: boolean };
+}
+
 /** Variables whose values no error shows. */
-const SECRET_VARIABLES: ReadonlySet<string> = new Set(['TLS_BASE64_KEY', 'OIDC_CLIENT_SECRET']);
+const SECRET_VARIABLES: ReadonlySet<string> = new Set([
+  'TLS_BASE64_KEY',
+  'OIDC_CLIENT_SECRET',
+  'OIDC_BOOTSTRAP_ADMIN_PASSWORD',
+  'AUTH_SESSION_SECRET',
+  'OIDC_COOKIE_KEYS',
+]);
 
 /** One error for all invalid variables, with the name and value of each and what would be valid. */
 export class ConfigError extends Error {
@@ -626,7 +682,36 @@ function authOf(e: z.infer<typeof environment>, isPrefixEmpty: boolean): AuthSet
     groupsPrefix: isPrefixEmpty ? '' : e.SKERRY_GROUPS_PREFIX,
     ...(consoleUrl && { consoleUrl }),
   };
-  return e.AUTH_MODE === 'external' ? { ...shared, provider: providerOf(e) } : shared;
+  return e.AUTH_MODE === 'external' ? { ...shared, provider: providerOf(e) } : { ...shared, embedded: embeddedOf(e) };
+}
+
+function embeddedOf(e: z.infer<typeof environment>): EmbeddedSettings {
+  const { OIDC_BOOTSTRAP_ADMIN_USERNAME: username, OIDC_BOOTSTRAP_ADMIN_PASSWORD: password } = e;
+  const { AUTH_ACCESS_TOKEN_TTL_SECONDS: access, AUTH_REFRESH_TOKEN_TTL_SECONDS: refresh } = e;
+  if ((username === undefined) !== (password === undefined))
+    throw new ConfigError('OIDC_BOOTSTRAP_ADMIN_USERNAME and OIDC_BOOTSTRAP_ADMIN_PASSWORD need each other');
+  if (refresh !== undefined && refresh < (access ?? 900))
+    throw new ConfigError(
+      `AUTH_REFRESH_TOKEN_TTL_SECONDS="${refresh}": has to be at least AUTH_ACCESS_TOKEN_TTL_SECONDS`,
+    );
+  if (e.OIDC_CLIENT_SECRET !== undefined && e.OIDC_CLIENT_SECRET.length < 32)
+    throw new ConfigError('OIDC_CLIENT_SECRET: has to be at least 32 characters in AUTH_MODE=embedded');
+  return {
+    clientId: e.OIDC_CLIENT_ID ?? 'controller',
+    given: {
+      ...(e.OIDC_CLIENT_SECRET && { clientSecret: e.OIDC_CLIENT_SECRET }),
+      ...(e.OIDC_COOKIE_KEYS && { cookieKeys: e.OIDC_COOKIE_KEYS }),
+      ...(e.AUTH_SESSION_SECRET && { sessionSecret: e.AUTH_SESSION_SECRET }),
+    },
+    ttls: {
+      ...(access !== undefined && { accessTokenTtlSeconds: access }),
+      ...(refresh !== undefined && { refreshTokenTtlSeconds: refresh }),
+    },
+    bootstrap: {
+      ...(username && password && { given: { username, password } }),
+      maySayPassword: e.AUTH_INSECURE_ALLOW_BOOTSTRAP_LOG,
+    },
+  };
 }
 
 function providerOf(e: z.infer<typeof environment>): NonNullable<AuthSettings['provider']> {

@@ -42,8 +42,15 @@ interface Content {
   sessionsNotBefore: number;
 }
 
+interface StoredKeys {
+  /** Makes the Secret, once for all replicas. */
+  ensure(signal: AbortSignal): Promise<void>;
+  /** Ends every login that began before now: a snapshot of the datastore may have brought back ended ones. */
+  endSessions(signal: AbortSignal): Promise<void>;
+}
+
 /** The keys of the installation, in one Secret that every replica follows. `ensure` makes it once for all of them. */
-export function createKeys(options: KeysOptions): SigningKeys & { ensure(signal: AbortSignal): Promise<void> } {
+export function createKeys(options: KeysOptions): SigningKeys & StoredKeys {
   const { client, namespace, store, given, longestTokenMs, now } = options;
   const ref = { namespace, name: IDENTITY_SECRETS.keys };
   const seen = new Map<string, number>();
@@ -162,6 +169,8 @@ export function createKeys(options: KeysOptions): SigningKeys & { ensure(signal:
       listeners.add(own);
       return { [Symbol.dispose]: () => void listeners.delete(own) };
     },
+
+    endSessions: (signal) => update((present) => present && { ...present, sessionsNotBefore: now() }, signal),
 
     async ensure(signal) {
       const key = await newKey();

@@ -131,3 +131,15 @@ export interface SecondFactor {
   use(user: StoredUser, code: string, signal: AbortSignal): Promise<boolean>;
   disable(uuid: string, signal: AbortSignal): Promise<void>;
 }
+
+/** Gives users passwords. Each change ends every login of the user, and the attempts and devices that were counted. */
+export interface PasswordChange {
+  /** 400 with every violated rule; `resetToken` is used up in the same write, or the change is refused with 401. */
+  change(user: StoredUser, password: string, signal: AbortSignal, resetToken?: string): Promise<StoredUser>;
+  /** The same by a reset token, which names its user; 401 when it is not live. */
+  changeByToken(token: string, password: string, signal: AbortSignal): Promise<StoredUser>;
+  /** A token of one use in place of the present password; the one before is void. `expiresIn`: seconds. */
+  resetToken(uuid: string, signal: AbortSignal): Promise<{ token: string; expiresIn: number }>;
+  /** A temporary password, which the user has to change. */
+  reset(uuid: string, signal: AbortSignal): Promise<string>;
+}

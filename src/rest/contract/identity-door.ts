@@ -5,7 +5,15 @@ import type { SigningKeys } from '../../identity/contract/keys.ts';
 import type { Once } from '../../identity/contract/once.ts';
 import type { LoginEvents, Strangers } from '../../identity/contract/strangers.ts';
 import type { TokenIssuer, TokenVerifier } from '../../identity/contract/tokens.ts';
-import type { AccountLockout, Passwords, SecondFactor, UserStore } from '../../identity/contract/users.ts';
+import type {
+  AccountLockout,
+  PasswordChange,
+  Passwords,
+  SecondFactor,
+  StoredUser,
+  UserStore,
+} from '../../identity/contract/users.ts';
+import type { Duties } from '../../subjects/identity/rules/duties.ts';
 import type { Grants } from './access.ts';
 import type { RestDependencies } from './dependencies.ts';
 
@@ -31,6 +39,9 @@ export interface EmbeddedDoor extends SharedDoor {
   keys: SigningKeys;
   lockout: AccountLockout;
   passwords: Passwords;
+  passwordChange: PasswordChange;
+  /** what the user has to show or do before it gets tokens */
+  duties(user: StoredUser): Duties;
   secondFactor?: SecondFactor;
   interactions?: Interactions;
 }

@@ -1,0 +1,7 @@
+import { ownAccountRoutes } from './routes/own-account.ts';
+import { userRoutes } from './routes/users.ts';
+
+/** People who log in at the controller: AuthUser, AuthGroup, AuthPolicy. */
+export const identity = {
+  furtherRoutes: [...ownAccountRoutes, ...userRoutes],
+};
