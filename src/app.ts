@@ -6,7 +6,7 @@ import { nodeKeyName, readNodeKey } from './agents/channel/node-key.ts';
 import type { EventReason } from './api/conditions.ts';
 import { GROUP } from './api/names.ts';
 import { createRest } from './assembly/rest.ts';
-import type { Config } from './config.ts';
+import type { Config, EmbeddedSettings } from './config.ts';
 import { connect, internalAddress } from './connection.ts';
 import { type AuditLog, createAuditLog } from './datastore/audit-log.ts';
 import { createSegments } from './datastore/audit-segments.ts';
@@ -33,9 +33,13 @@ import { createTally } from './datastore/tally.ts';
 import { type StoredUsage, trackUsage } from './datastore/usage.ts';
 import { admitConnections } from './http/admit-connections.ts';
 import { addressOf } from './http/client-address.ts';
+import { createRateLimit } from './http/rate-limit.ts';
 import { loginOff } from './identity/contract/switch.ts';
 import { createIdentity, type Identity, type IdentityOptions } from './identity/identity.ts';
+import { createInteractions } from './identity/interactions.ts';
 import { createLoginEvents } from './identity/login-events.ts';
+import { STEP_COOKIE, stepCookie } from './identity/step-cookie.ts';
+import { sweepLogins } from './identity/sweep.ts';
 import { createInstall, type InstallOptions } from './install/install.ts';
 import { createLatestRelease } from './install/packages.ts';
 import {
@@ -214,9 +218,13 @@ export async function createApp(
   const segments = createSegments({ client, namespace });
   const audit = config.audit.isEnabled ? building.use(createAuditLog({ segments, log, metrics })) : undefined;
   const auditing = audit && { audit: { record: audit.record, recordsAddresses: config.audit.recordsAddresses } };
-  const logins = openIdentity(config, { client, stores, audit, log, now });
   const clientAddress = (request: IncomingMessage) => addressOf(request, config.server.trustProxy);
+  const logins = await openIdentity(config, { client, stores, audit, addressOf: clientAddress, log, now });
   const { credentials, isAlone } = await createCredentials(client, log, stop.signal);
+  if (logins.identity)
+    leadership.whileLeading(({ client, signal }) =>
+      sweepLogins({ client, namespace, clock: systemClock, log }, signal),
+    );
   const sharedPlaces = isAlone
     ? undefined
     : createSharedPlaces({
@@ -330,6 +338,7 @@ export async function createApp(
   const rest = building.use(openRest(config, { deps, tls, log, metrics }));
   if (tls) building.use(tls.subscribe((credentials) => rest.serveCertificate(credentials)));
   rest.mountFirst((request, response) => agents.routes.handle(request, response));
+  if (logins.issuer) rest.mountFirst(logins.issuer.handle);
   rest.mountFirst(
     createInstall({
       ...placeOf(config),
@@ -392,14 +401,17 @@ export async function createApp(
 }
 
 interface IdentitySources extends Pick<IdentityOptions, 'client' | 'stores' | 'log'> {
+  addressOf(request: IncomingMessage): string;
   audit: Pick<AuditLog, 'record'> | undefined;
   now(): number;
 }
 
 /** Users and logins of the mode embedded, while they are on; and who verifies a token by the issuer that it names. */
-function openIdentity(config: Config, { client, stores, audit, log, now }: IdentitySources) {
+async function openIdentity(config: Config, sources: IdentitySources) {
+  const { client, stores, audit, log, now } = sources;
   const { auth, publicUrl, namespace } = config;
-  const issuer = publicUrl && `${publicUrl.replace(/(?<!\/)\/+$/, '')}/oidc`;
+  const base = publicUrl?.replace(/(?<!\/)\/+$/, '');
+  const issuer = base && `${base}/oidc`;
   const off = loginOff({ publicUrl, allowsHttp: auth.allowsHttp });
   const { embedded } = auth;
   const identity: Identity | undefined =
@@ -417,16 +429,58 @@ function openIdentity(config: Config, { client, stores, audit, log, now }: Ident
           replicas: () => 2,
         })
       : undefined;
+  const settings = embedded && base && { publicUrl: base, consoleUrl: auth.consoleUrl ?? base, settings: embedded };
+  const browser = identity && settings ? await openBrowserLogins(settings, identity, sources) : undefined;
   return {
     identity,
+    issuer: browser?.issuer,
     dependencies: {
-      identity: identity ? { mode: 'embedded' as const, ...identity } : { off: off ?? EXTERNAL_OFF },
+      identity: identity
+        ? { mode: 'embedded' as const, ...identity, ...(browser && { interactions: browser.interactions }) }
+        : { off: off ?? EXTERNAL_OFF },
       // A token that names our issuer is never one of the cluster, also while logins are off.
       issuers: {
         byIssuer: (named: string) => (named === issuer ? (identity?.verifier ?? ('refused' as const)) : undefined),
       },
     },
   };
+}
+
+/** Requests with a credential at the provider, from one address. */
+const PROVIDER_ATTEMPTS = { perSecond: 1, burst: 60 } as const;
+
+/** The provider, and the steps of a login in the browser. Without logins its packages take no memory. */
+async function openBrowserLogins(
+  { publicUrl, consoleUrl, settings }: { publicUrl: string; consoleUrl: string; settings: EmbeddedSettings },
+  identity: Identity,
+  { addressOf, log, now }: IdentitySources,
+) {
+  const { createEmbeddedIssuer } = await import('./issuer/mount.ts');
+  const { keys, users, artefacts, strangers, policy } = identity;
+  const { clientId, browser } = settings;
+  const attempts = createRateLimit({
+    clock: systemClock,
+    ...PROVIDER_ATTEMPTS,
+    refuse: (seconds) => tooOften('too many attempts from this address, try again later', seconds),
+  });
+  const issuer = createEmbeddedIssuer({
+    settings: {
+      ...{ publicUrl, consoleUrl, clientId, interactionPath: browser.interactionPath },
+      ...(browser.consoleClientId && { consoleClientId: browser.consoleClientId }),
+      ttlSeconds: () => ({
+        session: policy().refreshTokenTtlSeconds,
+        idToken: policy().accessTokenTtlSeconds,
+        accessToken: policy().accessTokenTtlSeconds,
+        ...browser.ttlSeconds,
+      }),
+    },
+    accountOf: users.facts,
+    stepCookie: { name: STEP_COOKIE, value: stepCookie },
+    attempt: attempts.take,
+    ...{ keys, artefacts, strangers, addressOf, log },
+  });
+  const interactions = createInteractions({ ...identity, issuer, cookieKeys: () => keys.cookieKeys, now });
+  return { issuer, interactions };
 }
 
 const EXTERNAL_OFF = 'AUTH_MODE=external: logins by this provider are not available in this version';

@@ -2,7 +2,6 @@ import { LABELS } from '../api/names.ts';
 import { CORE_RESOURCES, type Secret } from '../api/resources.ts';
 import { decodeData } from '../datastore/keyed-text.ts';
 import { isAlreadyExists, isConflict, isNotFound, type KubeClient } from '../kube/mod.ts';
-import type { InteractionState } from './contract/interactions.ts';
 import type { Artefacts } from './contract/once.ts';
 import { expiryOf, hashed, LOGIN_CALL, loginSecret, loginSecretName } from './login-secret.ts';
 
@@ -115,8 +114,7 @@ export function createArtefacts({ client, namespace, now, notBefore, interaction
 }
 
 /** By these, artefacts of a grant or a user are found without their content. */
-function labelsOf(model: string, { grantId, steps, ...payload }: Payload): Record<string, string> {
-  const accountId = payload.accountId ?? (steps as InteractionState | undefined)?.userUuid;
+function labelsOf(model: string, { grantId, accountId }: Payload): Record<string, string> {
   return {
     [LABELS.artefactModel]: model,
     ...(typeof grantId === 'string' && { [LABELS.artefactGrant]: hashed(grantId) }),

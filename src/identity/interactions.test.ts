@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { HttpError } from '../http/http-error.ts';
 import { memoryArtefacts } from '../issuer/_issuer.ts';
-import type { LoginDuties } from '../subjects/identity/rules/steps.ts';
+import type { Duties } from '../subjects/identity/rules/duties.ts';
 import { totpCode } from '../subjects/identity/rules/totp.ts';
 import type { InteractionAction } from './contract/interactions.ts';
 import type { StoredUser, UserStore } from './contract/users.ts';
@@ -21,11 +21,12 @@ const userOf = (uuid: string, email: string): StoredUser => ({
 });
 
 /** The service over users in memory; passwords are compared as they are. */
-function start(duties: Partial<LoginDuties> = {}) {
+function start(duties: Partial<Duties> = {}) {
   const users = new Map(
     [userOf('ann', 'ann@x.example'), userOf('bob', 'bob@x.example')].map((user) => [user.uuid, user]),
   );
-  const store: Pick<UserStore, 'byUuid' | 'change'> = {
+  const store: Pick<UserStore, 'byEmail' | 'byUuid' | 'change'> = {
+    byEmail: async (email) => [...users.values()].find((user) => user.email === email),
     byUuid: async (uuid) => users.get(uuid),
     async change(uuid, decide) {
       const user = users.get(uuid) as StoredUser;
@@ -68,8 +69,12 @@ function start(duties: Partial<LoginDuties> = {}) {
       ...{ isExempt: false, mfaRequired: false, ...duties },
       ...{ mfaEnabled, mustChangePassword },
     }),
-    async changePassword({ uuid }) {
-      await store.change(uuid, () => ({ flags: { mustChangePassword: false }, result: undefined }), signal);
+    passwordChange: {
+      async change({ uuid }) {
+        const password = { hash: 'y', history: [], changedAt: ++now };
+        const change = { next: { password }, flags: { mustChangePassword: false }, result: undefined };
+        return (await store.change(uuid, () => change, signal)).user;
+      },
     },
     cookieKeys: () => [KEY],
     now: () => now,
@@ -186,7 +191,17 @@ describe('an interaction', () => {
     const { uid, cookie } = await begin();
     await act(uid, cookie, login());
     await act(uid, cookie, login('bob@x.example'));
-    expect((await artefacts.read('Interaction', uid))?.payload.steps).toEqual({ userUuid: 'bob' });
+    expect((await artefacts.read('Interaction', uid))?.payload.steps).toEqual({ userUuid: 'bob', passwordAt: 0 });
+  });
+
+  it('is over once the password was changed elsewhere', async () => {
+    const { begin, act, users } = start();
+    const { uid, cookie } = await begin();
+    await act(uid, cookie, login(' ANN@X.example '));
+    const ann = users.get('ann') as StoredUser;
+    users.set('ann', { ...ann, secrets: { ...ann.secrets, password: { hash: 'z', history: [], changedAt: 1 } } });
+    expect(await refusal(act(uid, cookie, complete))).toEqual([401, 'INTERACTION_EXPIRED']);
+    expect(await refusal(act(uid, cookie, login()))).toEqual([401, 'INTERACTION_EXPIRED']);
   });
 
   it.each(['', ' ', 'x'.repeat(128)])('with the uid %j is unknown on every route', async (uid) => {

@@ -1,26 +1,34 @@
 import { HttpError } from '../http/http-error.ts';
-import { type LoginDuties, stepOf } from '../subjects/identity/rules/steps.ts';
+import type { Duties } from '../subjects/identity/rules/duties.ts';
+import { normalEmail } from '../subjects/identity/rules/email.ts';
+import { stepOf } from '../subjects/identity/rules/steps.ts';
 import type { InteractionAction, InteractionState, Interactions } from './contract/interactions.ts';
 import type { EmbeddedIssuer } from './contract/issuer.ts';
 import type { Artefacts } from './contract/once.ts';
 import type { LoginEvents, Strangers } from './contract/strangers.ts';
 import type { LoginContext } from './contract/tokens.ts';
-import type { AccountLockout, Passwords, SecondFactor, StoredUser, UserStore } from './contract/users.ts';
+import type {
+  AccountLockout,
+  PasswordChange,
+  Passwords,
+  SecondFactor,
+  StoredUser,
+  UserStore,
+} from './contract/users.ts';
 import { wrongCode } from './second-factor.ts';
 import { beganHere } from './step-cookie.ts';
 
 export interface InteractionsOptions {
   artefacts: Pick<Artefacts, 'read' | 'write' | 'remove'>;
-  users: Pick<UserStore, 'byUuid' | 'change'>;
+  users: Pick<UserStore, 'byEmail' | 'byUuid' | 'change'>;
   lockout: AccountLockout;
   passwords: Pick<Passwords, 'verify'>;
   secondFactor: SecondFactor;
   issuer: Pick<EmbeddedIssuer, 'complete'>;
   strangers: Pick<Strangers, 'charge'>;
   events: LoginEvents;
-  duties(user: StoredUser): LoginDuties;
-  /** Checks the rules of passwords, stores the new one and ends the sessions of the user. */
-  changePassword(user: StoredUser, newPassword: string, signal: AbortSignal): Promise<void>;
+  duties(user: StoredUser): Duties;
+  passwordChange: Pick<PasswordChange, 'change'>;
   cookieKeys: () => readonly string[];
   /** Unix ms */
   now: () => number;
@@ -49,7 +57,8 @@ const TRIES = 8;
  * in the same write, and then nobody can complete it: whoever sends others a link to a login of their own gets nothing.
  */
 export function createInteractions(options: InteractionsOptions): Interactions {
-  const { artefacts, users, lockout, passwords, secondFactor, issuer, strangers, events, duties, now } = options;
+  const { artefacts, users, lockout, passwords, passwordChange, secondFactor, issuer } = options;
+  const { strangers, events, duties, now } = options;
 
   async function open(uid: string, signal: AbortSignal) {
     const found = await artefacts.read(MODEL, uid, signal);
@@ -58,11 +67,11 @@ export function createInteractions(options: InteractionsOptions): Interactions {
     return { ...found, state };
   }
 
-  /** The user who has logged in, as stored now; without the user the interaction is over. */
-  async function userOf(uid: string, { userUuid }: InteractionState, signal: AbortSignal) {
+  /** The user who has logged in, as stored now. Without the user, or with another password, the interaction is over. */
+  async function userOf(uid: string, { userUuid, passwordAt }: InteractionState, signal: AbortSignal) {
     if (userUuid === undefined) return undefined;
     const user = await users.byUuid(userUuid, signal);
-    if (user) return user;
+    if (user?.secrets.password?.changedAt === passwordAt) return user;
     await artefacts.remove(MODEL, uid);
     throw expired();
   }
@@ -90,6 +99,9 @@ export function createInteractions(options: InteractionsOptions): Interactions {
     throw new HttpError(503, 'CONTROLLER_NOT_READY', 'too many steps of this login at once; try again');
   }
 
+  const record = ({ address, requestId }: LoginContext, human: string, ok: boolean) =>
+    events.record({ what: 'login', human, ok, address, requestId });
+
   /** Adds to what the user has shown, unless another user has logged in since. */
   const show = (taken: Taken, user: StoredUser, shown: InteractionState) =>
     advance(taken, (state) => {
@@ -100,8 +112,9 @@ export function createInteractions(options: InteractionsOptions): Interactions {
   const steps: Steps = {
     async login(taken, { email, password }) {
       const { by, signal } = taken;
+      const name = normalEmail(email);
       const user = await lockout.attempt(
-        { email },
+        { email: name },
         by,
         {
           door: 'interaction',
@@ -110,8 +123,12 @@ export function createInteractions(options: InteractionsOptions): Interactions {
         },
         signal,
       );
-      if (!user) throw wrongPassword();
-      const state = await advance(taken, () => ({ userUuid: user.uuid }));
+      if (!user) {
+        // Names that nobody has are only counted: they may be passwords that were typed into the wrong field.
+        if (await users.byEmail(name, signal)) record(by, name, false);
+        throw wrongPassword();
+      }
+      const state = await advance(taken, () => shownBy(user));
       return { step: next(state, user) };
     },
 
@@ -169,8 +186,9 @@ export function createInteractions(options: InteractionsOptions): Interactions {
         signal,
       );
       if (!user) throw wrongPassword();
-      await options.changePassword(user, newPassword, signal);
-      return { step: next(await show(taken, user, { passwordChanged: true }), user) };
+      const changed = await passwordChange.change(user, newPassword, signal);
+      const shown = await show(taken, user, { ...shownBy(changed), passwordChanged: true });
+      return { step: next(shown, changed) };
     },
 
     async complete(taken) {
@@ -188,7 +206,7 @@ export function createInteractions(options: InteractionsOptions): Interactions {
       });
       const { redirectTo } = await issuer.complete(uid, user.uuid, signal);
       await forgive(user.uuid, signal);
-      events.record({ what: 'login', human: user.email, ok: true, address: by.address, requestId: by.requestId });
+      record(by, user.email, true);
       return { step: 'complete', redirectTo };
     },
   };
@@ -219,6 +237,10 @@ export function createInteractions(options: InteractionsOptions): Interactions {
       return step({ uid, state, isForeign, by, signal }, action);
     },
   };
+}
+
+function shownBy({ uuid, secrets: { password } }: StoredUser): InteractionState {
+  return { userUuid: uuid, ...(password && { passwordAt: password.changedAt }) };
 }
 
 const expired = () => new HttpError(401, 'INTERACTION_EXPIRED', 'this login is unknown or has expired; begin again');

@@ -55,7 +55,10 @@ export function memoryArtefacts(): Artefacts & {
 export type Answer = { status: number; headers: IncomingMessage['headers']; text: string };
 
 export async function startIssuer(
-  changes: Partial<EmbeddedIssuerOptions> & { publicUrl?: string; settings?: Partial<IssuerSettings> } = {},
+  changes: Partial<Omit<EmbeddedIssuerOptions, 'settings'>> & {
+    publicUrl?: string;
+    settings?: Partial<IssuerSettings>;
+  } = {},
 ) {
   const { publicUrl = 'https://plant.example/base', settings, ...parts } = changes;
   const artefacts = memoryArtefacts();
@@ -87,7 +90,7 @@ export async function startIssuer(
       consoleUrl: publicUrl,
       interactionPath: '/login/oauth',
       clientId: 'controller',
-      ttlSeconds: { interaction: 600, grant: 600, session: 3600, idToken: 900, accessToken: 900 },
+      ttlSeconds: () => ({ interaction: 600, grant: 600, session: 3600, idToken: 900, accessToken: 900 }),
       ...settings,
     },
   });

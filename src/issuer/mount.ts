@@ -94,7 +94,7 @@ export function createEmbeddedIssuer(options: EmbeddedIssuerOptions): EmbeddedIs
       httpOnly: true,
       secure: isSecure,
       sameSite: isElsewhere && isSecure ? 'none' : 'lax',
-      maxAge: ttlSeconds.interaction * 1_000,
+      maxAge: ttlSeconds().interaction * 1_000,
       signed: false,
     });
     return `${consoleUrl.replace(/\/+$/, '')}${interactionPath}?interaction=${uid}`;

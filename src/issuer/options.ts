@@ -19,7 +19,8 @@ export interface IssuerSettings {
   clientId: string;
   /** of a console in the browser, which has no secret */
   consoleClientId?: string;
-  ttlSeconds: { interaction: number; grant: number; session: number; idToken: number; accessToken: number };
+  /** asked for each artefact: an AuthPolicy changes them */
+  ttlSeconds: () => { interaction: number; grant: number; session: number; idToken: number; accessToken: number };
 }
 
 /** What the provider says of a user; undefined for users that it must no longer vouch for. */
@@ -45,7 +46,7 @@ const OFF = { enabled: false } as const;
 /** The code flow with PKCE, and nothing beside it: what the library has on by default is named here and turned off. */
 export function providerOptions(parts: ProviderParts): Configuration {
   const { settings, keys, adapter, accountOf, cookiePath, interactionUrl } = parts;
-  const { interaction, grant, session, idToken, accessToken } = settings.ttlSeconds;
+  const { ttlSeconds } = settings;
   const policy = interactionPolicy.base();
   policy.remove('consent');
   const cookie = { signed: true, httpOnly: true, sameSite: 'lax', path: cookiePath } as const;
@@ -92,11 +93,11 @@ export function providerOptions(parts: ProviderParts): Configuration {
     },
     ttl: {
       AuthorizationCode: CODE_SECONDS,
-      Interaction: interaction,
-      Grant: grant,
-      Session: session,
-      IdToken: idToken,
-      AccessToken: accessToken,
+      Interaction: () => ttlSeconds().interaction,
+      Grant: () => ttlSeconds().grant,
+      Session: () => ttlSeconds().session,
+      IdToken: () => ttlSeconds().idToken,
+      AccessToken: () => ttlSeconds().accessToken,
     },
     expiresWithSession: () => false,
     extraParams: [],

@@ -5,6 +5,8 @@ export type InteractionStep = 'login' | 'mfa' | 'enroll' | 'confirm-enroll' | 'c
 /** What has been shown in an interaction. `foreign`: a client without its cookie took a step. */
 export interface InteractionState {
   userUuid?: string;
+  /** which password the user showed, by the time when it was set (Unix ms) */
+  passwordAt?: number;
   mfaVerified?: true;
   enrollmentStarted?: true;
   enrollmentConfirmed?: true;

@@ -1,7 +1,9 @@
+import { interactionRoutes } from './routes/interaction.ts';
+import { mfaRoutes } from './routes/mfa.ts';
 import { ownAccountRoutes } from './routes/own-account.ts';
 import { userRoutes } from './routes/users.ts';
 
 /** People who log in at the controller: AuthUser, AuthGroup, AuthPolicy. */
 export const identity = {
-  furtherRoutes: [...ownAccountRoutes, ...userRoutes],
+  furtherRoutes: [...ownAccountRoutes, ...mfaRoutes, ...interactionRoutes, ...userRoutes],
 };

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { type LoginDuties, stepOf } from './steps.ts';
+import type { Duties } from './duties.ts';
+import { stepOf } from './steps.ts';
 
-const NONE: LoginDuties = { isExempt: false, mfaRequired: false, mfaEnabled: false, mustChangePassword: false };
-const ALL: LoginDuties = { isExempt: false, mfaRequired: true, mfaEnabled: false, mustChangePassword: true };
+const NONE: Duties = { isExempt: false, mfaRequired: false, mfaEnabled: false, mustChangePassword: false };
+const ALL: Duties = { isExempt: false, mfaRequired: true, mfaEnabled: false, mustChangePassword: true };
 const user = { userUuid: 'u' };
 
 describe('the next step', () => {
@@ -56,10 +57,7 @@ describe('the next step', () => {
         const progress = only(
           flags(['mfaVerified', 'enrollmentStarted', 'enrollmentConfirmed', 'passwordChanged'], done),
         ) as { mfaVerified?: true; enrollmentConfirmed?: true; passwordChanged?: true };
-        const duties = flags(
-          ['isExempt', 'mfaRequired', 'mfaEnabled', 'mustChangePassword'],
-          owed,
-        ) as never as LoginDuties;
+        const duties = flags(['isExempt', 'mfaRequired', 'mfaEnabled', 'mustChangePassword'], owed) as never as Duties;
         const isComplete = stepOf({ ...user, ...progress }, duties) === 'complete';
         const isFree =
           (duties.isExempt ||
