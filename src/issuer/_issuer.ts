@@ -17,6 +17,9 @@ export function makeKey(kid: string = randomUUID()) {
   return { kid, privateJwk: pair.privateKey.export({ format: 'jwk' }), publicJwk };
 }
 
+/** Keys take long to make. */
+const KEY = makeKey();
+
 /** With the one promise that counts: conditional writes. */
 export function memoryArtefacts(): Artefacts & {
   stored: Map<string, { payload: Record<string, unknown>; version: string }>;
@@ -62,7 +65,7 @@ export async function startIssuer(
 ) {
   const { publicUrl = 'https://plant.example/base', settings, ...parts } = changes;
   const artefacts = memoryArtefacts();
-  const key = makeKey();
+  const key = KEY;
   const keys = {
     signing: { kid: key.kid, privateJwk: key.privateJwk },
     publicJwks: () => ({ keys: [key.publicJwk] }),
@@ -186,6 +189,8 @@ interface AskOptions {
   body?: string;
 }
 
-/** The cookies that an answer sets. */
-export const jarOf = ({ headers }: Answer): string =>
-  (headers['set-cookie'] ?? []).map((one) => one.split(';')[0]).join('; ');
+/** The cookies that an answer sets and does not remove. */
+export function jarOf({ headers }: Answer): string {
+  const kept = (headers['set-cookie'] ?? []).filter((one) => !one.includes('expires=Thu, 01 Jan 1970'));
+  return kept.map((one) => one.split(';')[0]).join('; ');
+}

@@ -1,3 +1,4 @@
+import type { EventEmitter } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { errors, type KoaContextWithOIDC, Provider } from 'oidc-provider';
 import { errorBody, HttpError, replyTo, retryAfter } from '../http/http-error.ts';
@@ -79,8 +80,10 @@ export function createEmbeddedIssuer(options: EmbeddedIssuerOptions): EmbeddedIs
       }),
     );
     pinUrls(provider, settings.publicUrl);
-    provider.on('error', (err) => log.error({ err }, 'A request of a login failed'));
-    provider.on('server_error', (_, err) => log.error({ err }, 'A request of a login failed'));
+    const failed = (err: unknown) => log.error({ err }, 'A request of a login failed');
+    // The types of the library do not know the event of Koa.
+    (provider as EventEmitter).on('error', failed);
+    provider.on('server_error', (_, err) => failed(err));
     provider.use(guard);
     return provider;
   }
