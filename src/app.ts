@@ -4,9 +4,10 @@ import packageJson from '../package.json' with { type: 'json' };
 import { type Agents, createAgents } from './agents/agents.ts';
 import { nodeKeyName, readNodeKey } from './agents/channel/node-key.ts';
 import type { EventReason } from './api/conditions.ts';
-import { GROUP } from './api/names.ts';
+import { GROUP, NODE_TOKEN_ISSUER } from './api/names.ts';
 import { createRest } from './assembly/rest.ts';
-import type { Config, EmbeddedSettings } from './config.ts';
+import { type BrowserLoginsOptions, openBrowserLogins } from './browser-logins.ts';
+import type { Config } from './config.ts';
 import { connect, internalAddress } from './connection.ts';
 import { type AuditLog, createAuditLog } from './datastore/audit-log.ts';
 import { createSegments } from './datastore/audit-segments.ts';
@@ -31,14 +32,16 @@ import {
 import { createSystemNumbers } from './datastore/system-names.ts';
 import { createTally } from './datastore/tally.ts';
 import { type StoredUsage, trackUsage } from './datastore/usage.ts';
+import { createBrowserLogin } from './external-issuer/browser.ts';
+import { createProviderFetch } from './external-issuer/fetch.ts';
+import { createExternalProvider } from './external-issuer/provider.ts';
+import { createSeals } from './external-issuer/seal.ts';
 import { admitConnections } from './http/admit-connections.ts';
 import { addressOf } from './http/client-address.ts';
-import { createRateLimit } from './http/rate-limit.ts';
+import type { Interactions } from './identity/contract/interactions.ts';
 import { loginOff } from './identity/contract/switch.ts';
 import { createIdentity, type Identity, type IdentityOptions } from './identity/identity.ts';
-import { createInteractions } from './identity/interactions.ts';
 import { createLoginEvents } from './identity/login-events.ts';
-import { STEP_COOKIE, stepCookie } from './identity/step-cookie.ts';
 import { sweepLogins } from './identity/sweep.ts';
 import { createInstall, type InstallOptions } from './install/install.ts';
 import { createLatestRelease } from './install/packages.ts';
@@ -63,6 +66,7 @@ import {
 } from './rest/adapters/dependencies.ts';
 import type { RestDependencies } from './rest/contract/dependencies.ts';
 import { tooOften } from './rest/contract/errors.ts';
+import type { IdentityDoor } from './rest/contract/identity-door.ts';
 import { DEFAULT_LIMITS } from './rest/contract/limits.ts';
 import { createWriteBudgets } from './rest/objects/budgets.ts';
 import { presentNodes } from './rest/objects/present.ts';
@@ -194,7 +198,7 @@ export async function createApp(
   };
   epochs.onRestored(startOver);
   epochs.onRestored(() => {
-    logins.identity?.restored(stop.signal).catch((err) => log.error({ err }, 'Logins of before the restore go on'));
+    logins?.restored(stop.signal).catch((err) => log.error({ err }, 'Logins of before the restore go on'));
   });
   // Each use has its own limits, so that none takes the events of another one.
   const recorderOf = (client: KubeClient) =>
@@ -218,13 +222,14 @@ export async function createApp(
   const segments = createSegments({ client, namespace });
   const audit = config.audit.isEnabled ? building.use(createAuditLog({ segments, log, metrics })) : undefined;
   const auditing = audit && { audit: { record: audit.record, recordsAddresses: config.audit.recordsAddresses } };
+  const logins = openIdentity(config, { client, stores, audit, log, now });
   const clientAddress = (request: IncomingMessage) => addressOf(request, config.server.trustProxy);
-  const logins = await openIdentity(config, { client, stores, audit, addressOf: clientAddress, log, now });
-  const { credentials, isAlone } = await createCredentials(client, log, stop.signal);
-  if (logins.identity)
+  const browserLogins = await openProvider(config, logins, { addressOf: clientAddress, log, now });
+  if (logins)
     leadership.whileLeading(({ client, signal }) =>
       sweepLogins({ client, namespace, clock: systemClock, log }, signal),
     );
+  const { credentials, isAlone } = await createCredentials(client, log, stop.signal);
   const sharedPlaces = isAlone
     ? undefined
     : createSharedPlaces({
@@ -303,6 +308,7 @@ export async function createApp(
   });
   measureFleet(metrics, { leadership, stores, kinds, agents, usage, budgets, now });
 
+  const external = building.use(openExternalProvider(config, log));
   const deps = createClusterDependencies({
     client,
     namespace,
@@ -329,7 +335,8 @@ export async function createApp(
       hasRouters: config.hasRouters,
     },
     tokenAudience: config.tokenAudience ?? '',
-    ...logins.dependencies,
+    identity: identityDoor(config, external, logins, browserLogins?.interactions),
+    issuers: { byIssuer: (issuer) => verifierOf(issuer, config, external, logins) },
     authenticator: overrides.authenticator,
     authorizer: overrides.authorizer,
     clock: now,
@@ -338,7 +345,7 @@ export async function createApp(
   const rest = building.use(openRest(config, { deps, tls, log, metrics }));
   if (tls) building.use(tls.subscribe((credentials) => rest.serveCertificate(credentials)));
   rest.mountFirst((request, response) => agents.routes.handle(request, response));
-  if (logins.issuer) rest.mountFirst(logins.issuer.handle);
+  if (browserLogins) rest.mountFirst(browserLogins.issuer.handle);
   rest.mountFirst(
     createInstall({
       ...placeOf(config),
@@ -382,7 +389,7 @@ export async function createApp(
       running.use(startHeartbeat({ client, namespace, identity, host: hostOf(address), ...versionsOf(config), log }));
       running.use(leadership);
       void agents.run(stop.signal);
-      void logins.identity?.run(stop.signal);
+      void logins?.run(stop.signal);
       void sharedPlaces?.run({ call: agents.leader.call, address }, stop.signal);
       addresses.rest = (await rest.listen({ port, host })).port;
     },
@@ -401,89 +408,32 @@ export async function createApp(
 }
 
 interface IdentitySources extends Pick<IdentityOptions, 'client' | 'stores' | 'log'> {
-  addressOf(request: IncomingMessage): string;
   audit: Pick<AuditLog, 'record'> | undefined;
   now(): number;
 }
 
-/** Users and logins of the mode embedded, while they are on; and who verifies a token by the issuer that it names. */
-async function openIdentity(config: Config, sources: IdentitySources) {
-  const { client, stores, audit, log, now } = sources;
+/** Users and logins of the mode embedded; absent while logins are off. */
+function openIdentity(config: Config, { client, stores, audit, log, now }: IdentitySources): Identity | undefined {
   const { auth, publicUrl, namespace } = config;
-  const base = publicUrl?.replace(/(?<!\/)\/+$/, '');
-  const issuer = base && `${base}/oidc`;
-  const off = loginOff({ publicUrl, allowsHttp: auth.allowsHttp });
   const { embedded } = auth;
-  const identity: Identity | undefined =
-    embedded && issuer && off === undefined
-      ? createIdentity({
-          ...{ client, namespace, stores, issuer, log, now },
-          audience: embedded.clientId,
-          prefix: auth.groupsPrefix,
-          ...{ given: embedded.given, ttls: embedded.ttls, bootstrap: embedded.bootstrap },
-          events: createLoginEvents({
-            record: (event) => audit?.record(event),
-            recordsAddresses: config.audit.recordsAddresses,
-            clock: systemClock,
-          }),
-          replicas: () => 2,
-        })
-      : undefined;
-  const settings = embedded && base && { publicUrl: base, consoleUrl: auth.consoleUrl ?? base, settings: embedded };
-  const browser = identity && settings ? await openBrowserLogins(settings, identity, sources) : undefined;
-  return {
-    identity,
-    issuer: browser?.issuer,
-    dependencies: {
-      identity: identity
-        ? { mode: 'embedded' as const, ...identity, ...(browser && { interactions: browser.interactions }) }
-        : { off: off ?? EXTERNAL_OFF },
-      // A token that names our issuer is never one of the cluster, also while logins are off.
-      issuers: {
-        byIssuer: (named: string) => (named === issuer ? (identity?.verifier ?? ('refused' as const)) : undefined),
-      },
-    },
-  };
+  if (!embedded || !publicUrl || loginOff({ publicUrl, allowsHttp: auth.allowsHttp }) !== undefined) return undefined;
+  return createIdentity({
+    ...{ client, namespace, stores, log, now },
+    issuer: `${withoutSlash(publicUrl)}/oidc`,
+    audience: embedded.clientId,
+    prefix: auth.groupsPrefix,
+    ...{ given: embedded.given, ttls: embedded.ttls, bootstrap: embedded.bootstrap },
+    events: createLoginEvents({
+      record: (event) => audit?.record(event),
+      recordsAddresses: config.audit.recordsAddresses,
+      clock: systemClock,
+    }),
+    replicas: () => REPLICAS,
+  });
 }
 
-/** Requests with a credential at the provider, from one address. */
-const PROVIDER_ATTEMPTS = { perSecond: 1, burst: 60 } as const;
-
-/** The provider, and the steps of a login in the browser. Without logins its packages take no memory. */
-async function openBrowserLogins(
-  { publicUrl, consoleUrl, settings }: { publicUrl: string; consoleUrl: string; settings: EmbeddedSettings },
-  identity: Identity,
-  { addressOf, log, now }: IdentitySources,
-) {
-  const { createEmbeddedIssuer } = await import('./issuer/mount.ts');
-  const { keys, users, artefacts, strangers, policy } = identity;
-  const { clientId, browser } = settings;
-  const attempts = createRateLimit({
-    clock: systemClock,
-    ...PROVIDER_ATTEMPTS,
-    refuse: (seconds) => tooOften('too many attempts from this address, try again later', seconds),
-  });
-  const issuer = createEmbeddedIssuer({
-    settings: {
-      ...{ publicUrl, consoleUrl, clientId, interactionPath: browser.interactionPath },
-      ...(browser.consoleClientId && { consoleClientId: browser.consoleClientId }),
-      ttlSeconds: () => ({
-        session: policy().refreshTokenTtlSeconds,
-        idToken: policy().accessTokenTtlSeconds,
-        accessToken: policy().accessTokenTtlSeconds,
-        ...browser.ttlSeconds,
-      }),
-    },
-    accountOf: users.facts,
-    stepCookie: { name: STEP_COOKIE, value: stepCookie },
-    attempt: attempts.take,
-    ...{ keys, artefacts, strangers, addressOf, log },
-  });
-  const interactions = createInteractions({ ...identity, issuer, cookieKeys: () => keys.cookieKeys, now });
-  return { issuer, interactions };
-}
-
-const EXTERNAL_OFF = 'AUTH_MODE=external: logins by this provider are not available in this version';
+/** Replicas that an installation has: bounds of the whole installation are shared among them. */
+const REPLICAS = 2;
 
 /** By their Leases: these are few, and only a new leader asks. */
 function runningReplicas({ namespace, identity }: Config, client: KubeClient) {
@@ -636,6 +586,76 @@ function versionsOf({ releasesFolder, releasesUrl, publicUrl = '' }: Config) {
     version: packageJson.version,
     ...(place && { agentRelease: createLatestRelease(place, () => performance.now()) }),
   };
+}
+
+/** The provider of AUTH_MODE=external, which nothing waits for. */
+function openExternalProvider({ auth, publicUrl = '' }: Config, log: Log) {
+  const { provider: settings, allowsHttp, groupsPrefix: prefix } = auth;
+  if (!settings) return undefined;
+  const fetch = createProviderFetch({ caFile: settings.caFile });
+  const provider = createExternalProvider({ ...settings, allowsHttp, prefix, fetch, log });
+  const callback = `${withoutSlash(publicUrl)}/api/v3/user/oauth/callback`;
+  const browser = createBrowserLogin({
+    discovery: provider.discovery,
+    callback,
+    seals: createSeals(settings.clientSecret),
+    ttlMs: LOGIN_MS,
+    asksAgain: false,
+    examine: provider.examine,
+  });
+  return {
+    ...{ settings, provider, browser },
+    [Symbol.asyncDispose]() {
+      provider[Symbol.dispose]();
+      return fetch[Symbol.asyncDispose]();
+    },
+  };
+}
+
+type OpenProvider = NonNullable<ReturnType<typeof openExternalProvider>>;
+
+/** ms that a login in the browser may take. */
+const LOGIN_MS = 600_000;
+
+const withoutSlash = (url: string) => url.replace(/(?<!\/)\/+$/, '');
+
+/** The provider of the mode embedded; absent while logins are off. */
+async function openProvider(
+  { auth: { embedded, consoleUrl }, publicUrl = '' }: Config,
+  logins: Identity | undefined,
+  options: BrowserLoginsOptions,
+) {
+  if (!logins || !embedded) return undefined;
+  const url = withoutSlash(publicUrl);
+  return await openBrowserLogins({ ...embedded, publicUrl: url, consoleUrl: consoleUrl ?? url }, logins, options);
+}
+
+/** Users and logins as REST has them. */
+function identityDoor(
+  { auth, publicUrl = '' }: Config,
+  external: OpenProvider | undefined,
+  logins: Identity | undefined,
+  interactions: Interactions | undefined,
+): IdentityDoor | undefined {
+  const off = loginOff({ publicUrl, allowsHttp: auth.allowsHttp });
+  if (off !== undefined) return { off };
+  if (logins) return { mode: 'embedded', ...logins, ...(interactions && { interactions }) };
+  if (!external) return undefined;
+  const urls = { public: withoutSlash(publicUrl), console: auth.consoleUrl ?? withoutSlash(publicUrl) };
+  return { mode: 'external', external: external.provider, browser: external.browser, urls };
+}
+
+/** Who verifies the tokens of an issuer; undefined: the cluster. */
+function verifierOf(
+  issuer: string,
+  { publicUrl }: Config,
+  external: OpenProvider | undefined,
+  logins: Identity | undefined,
+) {
+  if (logins && issuer === logins.tokens.issuer) return logins.verifier;
+  if (external && withoutSlash(issuer) === withoutSlash(external.settings.issuer)) return external.provider;
+  const isOwn = issuer === NODE_TOKEN_ISSUER || (publicUrl && issuer === `${withoutSlash(publicUrl)}/oidc`);
+  return isOwn ? 'refused' : undefined;
 }
 
 /** Where the certificate comes from that clients see; absent: plain HTTP. */

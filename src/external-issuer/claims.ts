@@ -72,15 +72,18 @@ function textsOf(value: unknown): string[] {
   return [...new Set(texts.map((one) => one.toLowerCase()))].slice(0, MOST_GROUPS);
 }
 
-/** The name of a person. An address that the provider has not verified is nobody's name. */
+/**
+ * The name of a person: the first claim that has one. An address that the provider has not verified is nobody's name. The API server takes
+ * the same by the expressions that `kubectl skerry authentication-config` prints.
+ */
 function humanOf(claims: Claims): string | undefined {
-  for (const name of NAMES) {
-    const value = claims[name];
-    if (name === 'email' && claims.email_verified === false) continue;
-    if (typeof value === 'string' && value !== '' && value.length <= NAME_LENGTH && !/\p{Cc}/u.test(value))
-      return value;
-  }
-  return undefined;
+  const isName = (name: (typeof NAMES)[number]) =>
+    typeof claims[name] === 'string' &&
+    claims[name] !== '' &&
+    (name !== 'email' || (claims.email_verified ?? true) !== false);
+  const found = NAMES.find(isName);
+  const human = found === undefined ? '' : String(claims[found]);
+  return human === '' || human.length > NAME_LENGTH || /\p{Cc}/u.test(human) ? undefined : human;
 }
 
 /** Who the claims of an access token name; undefined for names that the system has for itself. */

@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
 import { makeCertificate } from '../../hack/certificate.ts';
 import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { clientOf, patient, startProvider } from './_provider.ts';

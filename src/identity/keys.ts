@@ -222,7 +222,7 @@ function contentOf({ data }: Secret): Content | undefined {
 
 function secretOf(ref: { namespace: string; name: string }, present: Secret | undefined, next: Content): Secret {
   const { keys, clientSecret, cookieKeys, sessionSecret, sessionsNotBefore } = next;
-  const metadata = present?.metadata ?? ref;
+  const metadata: Secret['metadata'] = present?.metadata ?? ref;
   return {
     apiVersion: 'v1',
     kind: 'Secret',

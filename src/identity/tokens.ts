@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { HttpError } from '../http/http-error.ts';
 import type { LoginPolicy } from '../subjects/identity/rules/policy.ts';
-import { refreshed, type Session, withSession } from '../subjects/identity/rules/session.ts';
+import { type RefreshVerdict, refreshed, type Session, withSession } from '../subjects/identity/rules/session.ts';
 import type { SigningKeys } from './contract/keys.ts';
 import type { LoginEvents } from './contract/strangers.ts';
 import type { LoginContext, TokenIssuer, TokenPair } from './contract/tokens.ts';
@@ -114,7 +114,7 @@ export function createTokens(options: TokensOptions): TokenIssuer {
       const due = duty(before);
       if (due) throw due;
       let at = now();
-      const { user, result: verdict } = await users.change(
+      const { user, result: verdict } = await users.change<RefreshVerdict>(
         sub,
         (present) => {
           at = now();

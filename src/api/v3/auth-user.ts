@@ -30,7 +30,7 @@ export const authUserSpecSchema = withRules(
     email: text({
       min: 1,
       max: BOUNDS.email,
-      pattern: '^[^\\sA-Z]+$',
+      pattern: '^[^ A-Z]+$',
       expects: 'an e-mail address in lower case, without spaces',
     }).describe('E-mail address, which is the name of the user: in lower case.'),
     groups: atomicList(groupName(), BOUNDS.groupsOfUser).optional().describe('Groups that it belongs to, by name.'),

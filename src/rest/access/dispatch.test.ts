@@ -1,3 +1,4 @@
+import { describe, expect, test, vi } from 'vitest';
 import type { VerifiedBearer } from '../../identity/contract/tokens.ts';
 import { createDispatch } from './dispatch.ts';
 

@@ -13,9 +13,6 @@ import { type Access, type AnyRoute, grouped, type Method, route } from '../cont
 const TABLE: Readonly<Record<string, string>> = {
   Roles: patchable('/roles', 'roles'),
   'Role bindings': patchable('/rolebindings', 'rolebindings'),
-  User: `
-    GET    /user/oauth/authorize                   public
-    GET    /user/oauth/callback                    public`,
   'User administration': `
     POST   /auth/migration/export                  authadmin create
     GET    /groups                                 authgroups list
@@ -59,7 +56,6 @@ function later(tag: string, method: Method, path: string, [resource = '', verb]:
     summary: 'Not available in this version',
     isLater: true,
     access,
-    ...(path.startsWith('/user/') && { guessable: true }),
     reply: { status: 204 },
     errors: [501],
     handler() {

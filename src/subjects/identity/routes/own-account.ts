@@ -5,27 +5,37 @@ import type { LoginContext } from '../../../identity/contract/tokens.ts';
 import type { StoredUser } from '../../../identity/contract/users.ts';
 import { replyShape } from '../../../kinds/rest.ts';
 import { badRequest, unauthenticated } from '../../../rest/contract/errors.ts';
-import { type EmbeddedDoor, embeddedDoor } from '../../../rest/contract/identity-door.ts';
+import { type EmbeddedDoor, embeddedDoor, openDoor } from '../../../rest/contract/identity-door.ts';
 import { type Call, type Client, grouped, route } from '../../../rest/contract/route.ts';
 import { mustEnroll, mustShowCode } from '../rules/duties.ts';
 import { normalEmail } from '../rules/email.ts';
+import { externalLogin, externalLogout, externalProfile } from './external.ts';
 
 const TAG = 'User';
 const MAX_TOKEN = 16 * 1024;
 /** Users are found by their names: the stores of these kinds have to be complete. */
 const needs = () => ['authUsers', 'authGroups', 'authPolicies'];
 
-const pair = replyShape({ accessToken: z.string(), refreshToken: z.string() }, 'TokenPair');
+const pair = replyShape(
+  {
+    accessToken: z.string(),
+    refreshToken: z.string().optional().describe('Absent where another provider gives none.'),
+  },
+  'TokenPair',
+);
 const status = replyShape({ status: z.literal('success') }, 'PasswordChanged');
 const profile = replyShape(
-  {
-    sub: z.string(),
-    email: z.string(),
-    preferred_username: z.string(),
-    groups: z.array(z.string()),
-    password_change_required: z.boolean(),
-    mfaEnabled: z.boolean(),
-  },
+  z
+    .object({
+      sub: z.string(),
+      email: z.string(),
+      preferred_username: z.string(),
+      groups: z.array(z.string()),
+      password_change_required: z.boolean(),
+      mfaEnabled: z.boolean(),
+    })
+    // Where another provider has the users, what it says of them.
+    .partial().shape,
   'Profile',
 );
 
@@ -129,7 +139,14 @@ export const ownAccountRoutes = grouped(TAG, [
     body: { kind: 'json', schema: loginBody },
     reply: { status: 200, schema: pair },
     errors: [401, 501],
-    handler: ({ deps, body, client, signal }) => login(embeddedDoor(deps), body, contextOf(client), signal),
+    async handler({ deps, body, client, signal, warnings }) {
+      const door = openDoor(deps);
+      const tokens =
+        door.mode === 'external'
+          ? await externalLogin(door.external, body, { signal, warnings })
+          : await login(door, body, contextOf(client), signal);
+      return { ...tokens };
+    },
   }),
   route({
     method: 'POST',
@@ -142,12 +159,14 @@ export const ownAccountRoutes = grouped(TAG, [
     body: { kind: 'json', schema: z.object({ refreshToken: z.string().min(1) }).meta({ id: 'Refresh' }) },
     reply: { status: 200, schema: pair },
     errors: [401, 501],
-    handler: ({ deps, body, client, signal }) =>
-      embeddedDoor(deps).tokens.refresh(
-        body.refreshToken,
-        { ...contextOf(client), arrivedAt: client.arrivedAt },
-        signal,
-      ),
+    async handler({ deps, body: { refreshToken }, client, signal }) {
+      const door = openDoor(deps);
+      const tokens =
+        door.mode === 'external'
+          ? await door.external.refresh(refreshToken, signal)
+          : await door.tokens.refresh(refreshToken, { ...contextOf(client), arrivedAt: client.arrivedAt }, signal);
+      return { ...tokens };
+    },
   }),
   route({
     method: 'POST',
@@ -156,11 +175,23 @@ export const ownAccountRoutes = grouped(TAG, [
     summary: 'End every login of the caller',
     description: 'Refresh tokens end at once; an access token is valid until it expires.',
     access: 'authenticated',
+    passesToken: true,
     needs,
+    body: {
+      kind: 'json',
+      schema: z
+        .object({ refreshToken: z.string().optional().describe('Where another provider has the users: ends as well.') })
+        .meta({ id: 'Logout' }),
+      optional: true,
+    },
     reply: { status: 204 },
     errors: [501],
-    async handler({ deps, caller: { identity }, client, signal }) {
-      const door = embeddedDoor(deps);
+    async handler({ deps, body, caller: { identity }, client, signal }) {
+      const door = openDoor(deps);
+      if (door.mode === 'external') {
+        await externalLogout(door.external, body?.refreshToken, { client, signal });
+        return undefined;
+      }
       // A token of the cluster has no login here.
       if (identity?.subject === undefined) return undefined;
       await door.tokens.endAll(identity.subject, 'logout', signal);
@@ -175,16 +206,15 @@ export const ownAccountRoutes = grouped(TAG, [
     summary: 'The caller',
     access: 'authenticated',
     ungated: true,
+    passesToken: true,
     needs,
     reply: { status: 200, schema: profile },
     errors: [],
-    handler({ deps, caller: { identity } }) {
-      const { name = '', uid = name, groups = [], subject, human = name, gate } = identity ?? {};
-      const door = deps.identity;
-      const facts =
-        subject !== undefined && door?.off === undefined && door?.mode === 'embedded'
-          ? door.users.facts(subject)
-          : undefined;
+    async handler({ deps, caller, client, signal }) {
+      const { name = '', uid = name, groups = [], subject, human = name, gate } = caller.identity ?? {};
+      const door = deps.identity?.off === undefined ? deps.identity : undefined;
+      if (door?.mode === 'external') return { ...(await externalProfile(door.external, { client, caller, signal })) };
+      const facts = subject === undefined ? undefined : door?.users.facts(subject);
       return {
         sub: subject ?? uid,
         email: facts?.email ?? '',

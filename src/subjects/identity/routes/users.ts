@@ -208,7 +208,7 @@ export const userRoutes = grouped(authUserKind.rest.tag, [
       if (user.isBootstrap) throw new HttpError(403, 'BOOTSTRAP_USER', 'the first administrator may not be deleted');
       await requireNotStronger(door, caller, user);
       const [object] = deps.authUsers.find('uuid', user.uuid);
-      if (object) requireUnprotected(object);
+      if (object) requireUnprotected({ ...object, spec: { name: object.spec.email } });
       await door.users.remove(user.uuid, signal);
       return undefined;
     },

@@ -41,7 +41,7 @@ export function withSession(
  * What follows from a refresh token. `same`: it is returned as it is. `late`: another use of it won at the same moment.
  * `reuse`: it was used before, so that somebody has a copy: the login ends.
  */
-type RefreshVerdict =
+export type RefreshVerdict =
   | { is: 'rotated' | 'same'; sessions: Session[]; session: Session }
   | { is: 'late' | 'unknown' }
   | { is: 'reuse'; sessions: Session[] };
