@@ -18,7 +18,7 @@ async function warnOfNoGroups(
   { signal, warnings }: With<'signal' | 'warnings'>,
 ) {
   const bearer = await external.verify(pair.accessToken, signal);
-  if (bearer && bearer.user.groups.every((group) => group.startsWith('system:'))) warnings.push(NO_GROUPS);
+  if (bearer?.user.groups.every((group) => group.startsWith('system:'))) warnings.push(NO_GROUPS);
 }
 
 export async function externalLogin(
