@@ -230,8 +230,9 @@ export function createInteractions(options: InteractionsOptions): Interactions {
     },
 
     async act(uid, browser, action, by, signal) {
-      strangers.charge(by.address, by.device);
       const { state } = await open(uid, signal);
+      // A step writes; an unknown uid costs a read.
+      strangers.charge(by.address, by.device);
       const isForeign = !beganHere(options.cookieKeys(), uid, browser);
       const step = steps[action.to] as (taken: Taken, action: InteractionAction) => Promise<Result>;
       return step({ uid, state, isForeign, by, signal }, action);
