@@ -40,7 +40,7 @@ import { admitConnections } from './http/admit-connections.ts';
 import { addressOf } from './http/client-address.ts';
 import type { Interactions } from './identity/contract/interactions.ts';
 import { loginOff } from './identity/contract/switch.ts';
-import { createIdentity, type Identity, type IdentityOptions } from './identity/identity.ts';
+import { createIdentity, type IdentityOptions, type Logins } from './identity/identity.ts';
 import { createLoginEvents } from './identity/login-events.ts';
 import { sweepLogins } from './identity/sweep.ts';
 import { createInstall, type InstallOptions } from './install/install.ts';
@@ -413,7 +413,7 @@ interface IdentitySources extends Pick<IdentityOptions, 'client' | 'stores' | 'l
 }
 
 /** Users and logins of the mode embedded; absent while logins are off. */
-function openIdentity(config: Config, { client, stores, audit, log, now }: IdentitySources): Identity | undefined {
+function openIdentity(config: Config, { client, stores, audit, log, now }: IdentitySources): Logins | undefined {
   const { auth, publicUrl, namespace } = config;
   const { embedded } = auth;
   if (!embedded || !publicUrl || loginOff({ publicUrl, allowsHttp: auth.allowsHttp }) !== undefined) return undefined;
@@ -622,7 +622,7 @@ const withoutSlash = (url: string) => url.replace(/(?<!\/)\/+$/, '');
 /** The provider of the mode embedded; absent while logins are off. */
 async function openProvider(
   { auth: { embedded, consoleUrl }, publicUrl = '' }: Config,
-  logins: Identity | undefined,
+  logins: Logins | undefined,
   options: BrowserLoginsOptions,
 ) {
   if (!logins || !embedded) return undefined;
@@ -634,7 +634,7 @@ async function openProvider(
 function identityDoor(
   { auth, publicUrl = '' }: Config,
   external: OpenProvider | undefined,
-  logins: Identity | undefined,
+  logins: Logins | undefined,
   interactions: Interactions | undefined,
 ): IdentityDoor | undefined {
   const off = loginOff({ publicUrl, allowsHttp: auth.allowsHttp });
@@ -650,7 +650,7 @@ function verifierOf(
   issuer: string,
   { publicUrl }: Config,
   external: OpenProvider | undefined,
-  logins: Identity | undefined,
+  logins: Logins | undefined,
 ) {
   if (logins && issuer === logins.tokens.issuer) return logins.verifier;
   if (external && withoutSlash(issuer) === withoutSlash(external.settings.issuer)) return external.provider;

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { EmbeddedSettings } from './config.ts';
 import { createRateLimit } from './http/rate-limit.ts';
-import type { Identity } from './identity/identity.ts';
+import type { Logins } from './identity/identity.ts';
 import { createInteractions } from './identity/interactions.ts';
 import { STEP_COOKIE, stepCookie } from './identity/step-cookie.ts';
 import { systemClock } from './lib/clock.ts';
@@ -26,11 +26,11 @@ export async function openBrowserLogins(
     browser,
     ...urls
   }: Pick<EmbeddedSettings, 'clientId' | 'browser'> & { publicUrl: string; consoleUrl: string },
-  identity: Identity,
+  logins: Logins,
   { addressOf, log, now }: BrowserLoginsOptions,
 ) {
   const { createEmbeddedIssuer } = await import('./issuer/mount.ts');
-  const { keys, users, artefacts, strangers, policy } = identity;
+  const { keys, users, artefacts, strangers, policy } = logins;
   const { interactionPath, consoleClientId, ttlSeconds } = browser;
   const attempts = createRateLimit({
     clock: systemClock,
@@ -53,5 +53,5 @@ export async function openBrowserLogins(
     attempt: attempts.take,
     ...{ keys, artefacts, strangers, addressOf, log },
   });
-  return { issuer, interactions: createInteractions({ ...identity, issuer, cookieKeys: () => keys.cookieKeys, now }) };
+  return { issuer, interactions: createInteractions({ ...logins, issuer, cookieKeys: () => keys.cookieKeys, now }) };
 }

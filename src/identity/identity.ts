@@ -36,7 +36,7 @@ import { createSecondFactor } from './second-factor.ts';
 import { createStrangers } from './strangers.ts';
 import { createTokens } from './tokens.ts';
 import { createUserStore } from './user-store.ts';
-import { createVerifier } from './verifier.ts';
+import { createTokenVerifier } from './verifier.ts';
 
 export interface IdentityOptions {
   client: KubeClient;
@@ -65,7 +65,7 @@ export interface IdentityOptions {
 }
 
 /** Users and logins of this process. */
-export interface Identity {
+export interface Logins {
   users: UserStore;
   passwords: Passwords;
   passwordChange: PasswordChange;
@@ -86,7 +86,7 @@ export interface Identity {
   run(signal: AbortSignal): Promise<void>;
 }
 
-export function createIdentity(options: IdentityOptions): Identity {
+export function createIdentity(options: IdentityOptions): Logins {
   const { client, namespace, stores, issuer, audience, prefix, given, ttls, events, log } = options;
   const { clock = systemClock, now = Date.now } = options;
   const secrets = createStore<Secret>({
@@ -156,7 +156,7 @@ export function createIdentity(options: IdentityOptions): Identity {
     }),
     keys,
     tokens,
-    verifier: createVerifier({ issuer, audience, keys, users, prefix, presentGroup: users.presentGroup, now }),
+    verifier: createTokenVerifier({ issuer, audience, keys, users, prefix, presentGroup: users.presentGroup, now }),
     lockout: createLockout({ users, policy, strangers, events, now }),
     secondFactor: createSecondFactor({ users, now }),
     artefacts,
