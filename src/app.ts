@@ -6,6 +6,7 @@ import { nodeKeyName, readNodeKey } from './agents/channel/node-key.ts';
 import type { EventReason } from './api/conditions.ts';
 import { GROUP, NODE_TOKEN_ISSUER } from './api/names.ts';
 import { createRest } from './assembly/rest.ts';
+import { type BrowserLoginsOptions, openBrowserLogins } from './browser-logins.ts';
 import type { Config } from './config.ts';
 import { connect, internalAddress } from './connection.ts';
 import { type AuditLog, createAuditLog } from './datastore/audit-log.ts';
@@ -37,9 +38,11 @@ import { createExternalProvider } from './external-issuer/provider.ts';
 import { createSeals } from './external-issuer/seal.ts';
 import { admitConnections } from './http/admit-connections.ts';
 import { addressOf } from './http/client-address.ts';
+import type { Interactions } from './identity/contract/interactions.ts';
 import { loginOff } from './identity/contract/switch.ts';
 import { createIdentity, type IdentityOptions, type Logins } from './identity/identity.ts';
 import { createLoginEvents } from './identity/login-events.ts';
+import { sweepLogins } from './identity/sweep.ts';
 import { createInstall, type InstallOptions } from './install/install.ts';
 import { createLatestRelease } from './install/packages.ts';
 import {
@@ -221,6 +224,11 @@ export async function createApp(
   const auditing = audit && { audit: { record: audit.record, recordsAddresses: config.audit.recordsAddresses } };
   const logins = openIdentity(config, { client, stores, audit, log, now });
   const clientAddress = (request: IncomingMessage) => addressOf(request, config.server.trustProxy);
+  const browserLogins = await openProvider(config, logins, { addressOf: clientAddress, log, now });
+  if (logins)
+    leadership.whileLeading(({ client, signal }) =>
+      sweepLogins({ client, namespace, clock: systemClock, log }, signal),
+    );
   const { credentials, isAlone } = await createCredentials(client, log, stop.signal);
   const sharedPlaces = isAlone
     ? undefined
@@ -327,7 +335,7 @@ export async function createApp(
       hasRouters: config.hasRouters,
     },
     tokenAudience: config.tokenAudience ?? '',
-    identity: identityDoor(config, external, logins),
+    identity: identityDoor(config, external, logins, browserLogins?.interactions),
     issuers: { byIssuer: (issuer) => verifierOf(issuer, config, external, logins) },
     authenticator: overrides.authenticator,
     authorizer: overrides.authorizer,
@@ -337,6 +345,7 @@ export async function createApp(
   const rest = building.use(openRest(config, { deps, tls, log, metrics }));
   if (tls) building.use(tls.subscribe((credentials) => rest.serveCertificate(credentials)));
   rest.mountFirst((request, response) => agents.routes.handle(request, response));
+  if (browserLogins) rest.mountFirst(browserLogins.issuer.handle);
   rest.mountFirst(
     createInstall({
       ...placeOf(config),
@@ -610,15 +619,27 @@ const LOGIN_MS = 600_000;
 
 const withoutSlash = (url: string) => url.replace(/(?<!\/)\/+$/, '');
 
+/** The provider of the mode embedded; absent while logins are off. */
+async function openProvider(
+  { auth: { embedded, consoleUrl }, publicUrl = '' }: Config,
+  logins: Logins | undefined,
+  options: BrowserLoginsOptions,
+) {
+  if (!logins || !embedded) return undefined;
+  const url = withoutSlash(publicUrl);
+  return await openBrowserLogins({ ...embedded, publicUrl: url, consoleUrl: consoleUrl ?? url }, logins, options);
+}
+
 /** Users and logins as REST has them. */
 function identityDoor(
   { auth, publicUrl = '' }: Config,
   external: OpenProvider | undefined,
   logins: Logins | undefined,
+  interactions: Interactions | undefined,
 ): IdentityDoor | undefined {
   const off = loginOff({ publicUrl, allowsHttp: auth.allowsHttp });
   if (off !== undefined) return { off };
-  if (logins) return { mode: 'embedded', ...logins };
+  if (logins) return { mode: 'embedded', ...logins, ...(interactions && { interactions }) };
   if (!external) return undefined;
   const urls = { public: withoutSlash(publicUrl), console: auth.consoleUrl ?? withoutSlash(publicUrl) };
   return { mode: 'external', external: external.provider, browser: external.browser, urls };

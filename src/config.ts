@@ -396,6 +396,31 @@ const environment = z.object({
   AUTH_REFRESH_TOKEN_TTL_SECONDS: seconds(300, 43_200)
     .optional()
     .describe('Seconds that a refresh token is valid, where the AuthPolicy says nothing; 3600 when unset.'),
+  AUTH_OIDC_INTERACTION_TTL_SECONDS: seconds(60, 3600)
+    .default(600)
+    .describe('How long a login in the browser may take, in seconds.'),
+  AUTH_OIDC_GRANT_TTL_SECONDS: seconds(60, 3600)
+    .default(600)
+    .describe('How long the consent of such a login is kept, in seconds.'),
+  AUTH_OIDC_SESSION_TTL_SECONDS: seconds(60, 43_200)
+    .optional()
+    .describe('How long the browser can log out of the provider, in seconds; as long as a refresh token when unset.'),
+  AUTH_OIDC_ID_TOKEN_TTL_SECONDS: seconds(60, 3600)
+    .optional()
+    .describe('How long an ID token is valid, in seconds; as long as an access token when unset.'),
+  SKERRY_OAUTH_INTERACTION_URL: z
+    .string()
+    .regex(/^\/(?!\/)[^\s?#\\]*$/, 'has to be a path that begins with one slash, without a query and fragment')
+    .default('/login/oauth')
+    .describe('Path of the page for logins in the browser, below CONSOLE_URL.'),
+  AUTH_CONSOLE_CLIENT_ENABLED: flag.describe(
+    'Whether the provider has a client without a secret, for a console in the browser.',
+  ),
+  OIDC_CONSOLE_CLIENT_ID: z
+    .string()
+    .regex(/^[!-9;-~]{1,128}$/, 'has to be 1 to 128 printable characters of ASCII without a space or a colon')
+    .default('console')
+    .describe('Name of this client.'),
   AUTH_SESSION_SECRET: z
     .string()
     .min(32, 'has to be at least 32 characters')
@@ -482,11 +507,18 @@ export interface AuthSettings {
   provider?: { issuer: string; clientId: string; clientSecret: string; caFile?: string };
 }
 
-interface EmbeddedSettings {
+export interface EmbeddedSettings {
   clientId: string;
   /** values in place of generated ones */
   given: { clientSecret?: string; cookieKeys?: readonly string[]; sessionSecret?: string };
   ttls: { accessTokenTtlSeconds?: number; refreshTokenTtlSeconds?: number };
+  /** logins in the browser */
+  browser: {
+    interactionPath: string;
+    /** absent: there is no client without a secret */
+    consoleClientId?: string;
+    ttlSeconds: { interaction: number; grant: number; session?: number; idToken?: number };
+  };
   bootstrap: { given?: { username: string; password: string }; maySayPassword: boolean };
 }
 
@@ -707,9 +739,27 @@ function embeddedOf(e: z.infer<typeof environment>): EmbeddedSettings {
       ...(access !== undefined && { accessTokenTtlSeconds: access }),
       ...(refresh !== undefined && { refreshTokenTtlSeconds: refresh }),
     },
+    browser: browserOf(e),
     bootstrap: {
       ...(username && password && { given: { username, password } }),
       maySayPassword: e.AUTH_INSECURE_ALLOW_BOOTSTRAP_LOG,
+    },
+  };
+}
+
+function browserOf(e: z.infer<typeof environment>): EmbeddedSettings['browser'] {
+  const { OIDC_CONSOLE_CLIENT_ID: consoleClientId, OIDC_CLIENT_ID: clientId = 'controller' } = e;
+  if (e.AUTH_CONSOLE_CLIENT_ENABLED && consoleClientId === clientId)
+    throw new ConfigError(`OIDC_CONSOLE_CLIENT_ID="${consoleClientId}": is OIDC_CLIENT_ID, which has a secret`);
+  const { AUTH_OIDC_SESSION_TTL_SECONDS: session, AUTH_OIDC_ID_TOKEN_TTL_SECONDS: idToken } = e;
+  return {
+    interactionPath: e.SKERRY_OAUTH_INTERACTION_URL,
+    ...(e.AUTH_CONSOLE_CLIENT_ENABLED && { consoleClientId }),
+    ttlSeconds: {
+      interaction: e.AUTH_OIDC_INTERACTION_TTL_SECONDS,
+      grant: e.AUTH_OIDC_GRANT_TTL_SECONDS,
+      ...(session !== undefined && { session }),
+      ...(idToken !== undefined && { idToken }),
     },
   };
 }

@@ -54,6 +54,10 @@ export const LABELS = {
   auditLog: `${GROUP}/audit-log`,
   /** Secrets of users and logins; the value says of what: user, email, artefact, once, keys, bootstrap */
   identity: `${GROUP}/identity`,
+  /** on an artefact of a login: its model, and hashes of the grant and of the user that it belongs to */
+  artefactModel: `${GROUP}/artefact-model`,
+  artefactGrant: `${GROUP}/artefact-grant`,
+  artefactUser: `${GROUP}/artefact-user`,
   /** Leases of replicas of the controller */
   replica: `${GROUP}/replica`,
   /** on these Leases: version of the controller; the customary label */

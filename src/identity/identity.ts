@@ -13,15 +13,26 @@ import type { Log } from '../lib/log.ts';
 import { v3Name } from '../rules/names.ts';
 import { type Duties, mustEnroll } from '../subjects/identity/rules/duties.ts';
 import { AUTH_POLICY, type LoginPolicy, loginPolicy } from '../subjects/identity/rules/policy.ts';
+import { createArtefacts } from './artefacts.ts';
 import { type BootstrapOptions, bootstrap } from './bootstrap.ts';
 import { createPasswordChange } from './change-password.ts';
 import type { SigningKeys } from './contract/keys.ts';
+import type { Artefacts, Once } from './contract/once.ts';
 import type { LoginEvents, Strangers } from './contract/strangers.ts';
 import type { TokenIssuer, TokenVerifier } from './contract/tokens.ts';
-import type { AccountLockout, PasswordChange, Passwords, StoredUser, UserStore } from './contract/users.ts';
+import type {
+  AccountLockout,
+  PasswordChange,
+  Passwords,
+  SecondFactor,
+  StoredUser,
+  UserStore,
+} from './contract/users.ts';
 import { createKeys, type KeysOptions } from './keys.ts';
 import { createLockout } from './lockout.ts';
+import { createOnce } from './once.ts';
 import { createPasswords, type PasswordsOptions } from './passwords.ts';
+import { createSecondFactor } from './second-factor.ts';
 import { createStrangers } from './strangers.ts';
 import { createTokens } from './tokens.ts';
 import { createUserStore } from './user-store.ts';
@@ -62,6 +73,9 @@ export interface Logins {
   tokens: TokenIssuer;
   verifier: TokenVerifier;
   lockout: AccountLockout;
+  secondFactor: SecondFactor;
+  artefacts: Artefacts;
+  once: Once;
   strangers: Strangers;
   events: LoginEvents;
   policy(): LoginPolicy;
@@ -85,6 +99,15 @@ export function createIdentity(options: IdentityOptions): Logins {
     selection: { namespace, name: IDENTITY_SECRETS.keys },
     log,
   });
+  const interactions = createStore<Secret>({
+    resource: CORE_RESOURCES.secrets,
+    selection: {
+      namespace,
+      labels: { [LABELS.identity]: 'artefact', [LABELS.artefactModel]: 'Interaction' },
+      metadataOnly: true,
+    },
+    log,
+  });
   const policy = () => loginPolicy(stores.authPolicies.get(namespace, AUTH_POLICY), ttls);
   const keys = createKeys({
     client,
@@ -102,6 +125,11 @@ export function createIdentity(options: IdentityOptions): Logins {
     secrets,
     now,
   });
+  const artefacts = createArtefacts({
+    ...{ client, namespace, now },
+    notBefore: () => keys.sessionsNotBefore,
+    interactions: () => interactions.size,
+  });
   const passwords = createPasswords({ policy, ...(options.checked && { checked: options.checked }) });
   const strangers = createStrangers({ clock, replicas: options.replicas });
 
@@ -116,6 +144,7 @@ export function createIdentity(options: IdentityOptions): Logins {
   const tokens = createTokens({
     ...{ issuer, audience, keys, users, policy, events, now },
     duty: (user) => (mustEnroll(duties(user)) ? enrollmentRequired() : undefined),
+    endBrowserSessions: artefacts.ofAccount,
   });
 
   return {
@@ -129,6 +158,9 @@ export function createIdentity(options: IdentityOptions): Logins {
     tokens,
     verifier: createTokenVerifier({ issuer, audience, keys, users, prefix, presentGroup: users.presentGroup, now }),
     lockout: createLockout({ users, policy, strangers, events, now }),
+    secondFactor: createSecondFactor({ users, now }),
+    artefacts,
+    once: createOnce({ client, namespace, now }),
     strangers,
     events,
     policy,
@@ -138,7 +170,8 @@ export function createIdentity(options: IdentityOptions): Logins {
       const follow = { client, log, ...(options.metrics && { metrics: options.metrics }) };
       using _ = client.observeWrites(CORE_RESOURCES.secrets, metadataOf(secrets));
       await using reflectors = new AsyncDisposableStack();
-      for (const store of [secrets, keySecret]) reflectors.use(startReflector({ ...follow, store }, signal));
+      for (const store of [secrets, keySecret, interactions])
+        reflectors.use(startReflector({ ...follow, store }, signal));
       await ensureKeys(signal);
       await bootstrap(
         { client, namespace, users, groups: stores.authGroups, passwords, policy, log, ...options.bootstrap },

@@ -46,7 +46,7 @@ interface Replica {
 }
 
 /** A whole controller. The client of its REST API has no token. */
-interface RunningController {
+export interface RunningController {
   app: App;
   url: string;
   client: TestClient;

@@ -77,7 +77,23 @@ function firstOf(issues: readonly Issue[]): Issue {
 }
 
 /** Members whose values may be secret and never appear in messages. */
-const SECRET = new Set(['value', 'password', 'token', 'key', 'config', 'variables', 'data', 'privateKey']);
+const SECRET = new Set([
+  'value',
+  'password',
+  'newPassword',
+  'currentPassword',
+  'totp',
+  'code',
+  'codeVerifier',
+  'resetToken',
+  'refreshToken',
+  'token',
+  'key',
+  'config',
+  'variables',
+  'data',
+  'privateKey',
+]);
 
 function shown(value: unknown, path: readonly (string | number)[]): string {
   if (value === undefined || typeof value === 'object') return '';

@@ -5,11 +5,15 @@ export type InteractionStep = 'login' | 'mfa' | 'enroll' | 'confirm-enroll' | 'c
 /** What has been shown in an interaction. `foreign`: a client without its cookie took a step. */
 export interface InteractionState {
   userUuid?: string;
+  /** which password the user showed, by the time when it was set (Unix ms) */
+  passwordAt?: number;
   mfaVerified?: true;
   enrollmentStarted?: true;
   enrollmentConfirmed?: true;
   passwordChanged?: true;
   foreign?: true;
+  /** no step is taken any more */
+  completed?: true;
 }
 
 export type InteractionAction =
@@ -22,7 +26,7 @@ export type InteractionAction =
 
 export interface Interactions {
   status(uid: string, signal: AbortSignal): Promise<{ step: InteractionStep }>;
-  /** `browser`: the cookie of the interaction. */
+  /** `browser`: the header `Cookie` of the request. */
   act(
     uid: string,
     browser: string | undefined,

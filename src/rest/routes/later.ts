@@ -13,17 +13,6 @@ import { type Access, type AnyRoute, grouped, type Method, route } from '../cont
 const TABLE: Readonly<Record<string, string>> = {
   Roles: patchable('/roles', 'roles'),
   'Role bindings': patchable('/rolebindings', 'rolebindings'),
-  User: `
-    POST   /user/mfa/enroll                        authenticated
-    POST   /user/mfa/confirm                       authenticated
-    DELETE /user/mfa                               authenticated
-    GET    /user/interaction/{uid}                 public
-    POST   /user/interaction/{uid}/login           public
-    POST   /user/interaction/{uid}/mfa             public
-    POST   /user/interaction/{uid}/enroll          public
-    POST   /user/interaction/{uid}/confirm-enroll  public
-    POST   /user/interaction/{uid}/change-password public
-    POST   /user/interaction/{uid}/complete        public`,
   'User administration': `
     POST   /auth/migration/export                  authadmin create
     GET    /groups                                 authgroups list
@@ -43,9 +32,6 @@ function patchable(path: string, resource: string): string {
     PATCH  ${path}/yaml/{name}  ${resource} patch
     DELETE ${path}/{name}       ${resource} delete`;
 }
-
-/** Routes of users that allow no guesses of passwords or codes (docs/spec/rest-v3.md#rate-limits). */
-const UNGUESSABLE: ReadonlySet<string> = new Set(['GET /user/interaction/{uid}']);
 
 export const laterRoutes = Object.entries(TABLE).flatMap(([tag, lines]) => {
   const rows = lines.trim().split('\n');
@@ -70,7 +56,6 @@ function later(tag: string, method: Method, path: string, [resource = '', verb]:
     summary: 'Not available in this version',
     isLater: true,
     access,
-    ...(path.startsWith('/user/') && !UNGUESSABLE.has(`${method} ${path}`) && { guessable: true }),
     reply: { status: 204 },
     errors: [501],
     handler() {

@@ -1,0 +1,22 @@
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+
+/** The cookie by which the browser that began an interaction is known in its steps. */
+
+export const STEP_COOKIE = 'skerry_step';
+
+/** Its value: nobody can compute it from the uid of the interaction, which is no secret between browsers. */
+export const stepCookie = (cookieKey: string, uid: string): string =>
+  createHmac('sha256', cookieKey).update(`interaction\0${uid}`).digest('base64url');
+
+/** Whether a cookie header has the value of one of the keys, of which the first signs. */
+export function beganHere(cookieKeys: readonly string[], uid: string, header: string | undefined): boolean {
+  const values = (header ?? '')
+    .split(';')
+    .map((pair) => pair.trim())
+    .filter((pair) => pair.startsWith(`${STEP_COOKIE}=`))
+    .map((pair) => digest(pair.slice(STEP_COOKIE.length + 1)));
+  const expected = cookieKeys.map((key) => digest(stepCookie(key, uid)));
+  return values.some((value) => expected.some((one) => timingSafeEqual(value, one)));
+}
+
+const digest = (text: string) => createHash('sha256').update(text).digest();
