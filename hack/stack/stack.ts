@@ -12,6 +12,7 @@ import { stopLeftovers, writePidFile } from '../process.ts';
 import type { Log } from '../progress.ts';
 import { routerImage } from '../router-image.ts';
 import { createSupervisor } from '../supervisor.ts';
+import { loginSettings } from './admin.ts';
 import {
   agentConfigFile,
   endContainers,
@@ -108,6 +109,7 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   const ports = { rest: port, ...(await chooseStackPorts(dir, registryPort)) };
   const isBusEnabled = process.env.BUS_ENABLED === 'true';
   const settings = {
+    ...loginSettings(dir, rest),
     ...(isBusEnabled && systemImage('BUS', await foundations.provide('bus', await busServerImage()))),
     ...(hasRouters && systemImage('ROUTER', await foundations.provide('router', await routerImage()))),
   };
