@@ -6,7 +6,7 @@ import { nodeKeyName, readNodeKey } from './agents/channel/node-key.ts';
 import type { EventReason } from './api/conditions.ts';
 import { GROUP, NODE_TOKEN_ISSUER } from './api/names.ts';
 import { createRest } from './assembly/rest.ts';
-import { type BrowserLoginsOptions, openBrowserLogins } from './browser-logins.ts';
+import { BROWSER_LOGIN_MS, type BrowserLoginsOptions, openBrowserLogins } from './browser-logins.ts';
 import type { Config } from './config.ts';
 import { connect, internalAddress } from './connection.ts';
 import { type AuditLog, createAuditLog } from './datastore/audit-log.ts';
@@ -38,7 +38,6 @@ import { createExternalProvider } from './external-issuer/provider.ts';
 import { createSeals } from './external-issuer/seal.ts';
 import { admitConnections } from './http/admit-connections.ts';
 import { addressOf } from './http/client-address.ts';
-import type { Interactions } from './identity/contract/interactions.ts';
 import { loginOff } from './identity/contract/switch.ts';
 import { createIdentity, type IdentityOptions, type Logins } from './identity/identity.ts';
 import { createLoginEvents } from './identity/login-events.ts';
@@ -224,7 +223,14 @@ export async function createApp(
   const auditing = audit && { audit: { record: audit.record, recordsAddresses: config.audit.recordsAddresses } };
   const logins = openIdentity(config, { client, stores, audit, log, now });
   const clientAddress = (request: IncomingMessage) => addressOf(request, config.server.trustProxy);
-  const browserLogins = await openProvider(config, logins, { addressOf: clientAddress, log, now });
+  const addresses: App['addresses'] = {};
+  const browserLogins = building.use(
+    await openProvider(config, logins, {
+      addressOf: clientAddress,
+      origin: () => (addresses.rest ? ownOrigin(config, addresses.rest) : undefined),
+      ...{ log, now },
+    }),
+  );
   if (logins)
     leadership.whileLeading(({ client, signal }) =>
       sweepLogins({ client, namespace, clock: systemClock, log }, signal),
@@ -335,7 +341,7 @@ export async function createApp(
       hasRouters: config.hasRouters,
     },
     tokenAudience: config.tokenAudience ?? '',
-    identity: identityDoor(config, external, logins, browserLogins?.interactions),
+    identity: identityDoor(config, external, logins, browserLogins),
     issuers: { byIssuer: (issuer) => verifierOf(issuer, config, external, logins) },
     authenticator: overrides.authenticator,
     authorizer: overrides.authorizer,
@@ -371,7 +377,6 @@ export async function createApp(
   );
   const ops = building.use(createOps({ client, stores: essential, tls, metrics }));
 
-  const addresses: App['addresses'] = {};
   const running = building.move();
   return {
     addresses,
@@ -599,7 +604,7 @@ function openExternalProvider({ auth, publicUrl = '' }: Config, log: Log) {
     discovery: provider.discovery,
     callback,
     seals: createSeals(settings.clientSecret),
-    ttlMs: LOGIN_MS,
+    ttlMs: BROWSER_LOGIN_MS,
     asksAgain: false,
     examine: provider.examine,
   });
@@ -614,10 +619,13 @@ function openExternalProvider({ auth, publicUrl = '' }: Config, log: Log) {
 
 type OpenProvider = NonNullable<ReturnType<typeof openExternalProvider>>;
 
-/** ms that a login in the browser may take. */
-const LOGIN_MS = 600_000;
-
 const withoutSlash = (url: string) => url.replace(/(?<!\/)\/+$/, '');
+
+/** Where this process reaches itself. */
+function ownOrigin({ server: { host, tls } }: Config, port: number): string {
+  const address = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
+  return `${tls ? 'https' : 'http'}://${address.includes(':') ? `[${address}]` : address}:${port}`;
+}
 
 /** The provider of the mode embedded; absent while logins are off. */
 async function openProvider(
@@ -635,11 +643,14 @@ function identityDoor(
   { auth, publicUrl = '' }: Config,
   external: OpenProvider | undefined,
   logins: Logins | undefined,
-  interactions: Interactions | undefined,
+  browserLogins: Awaited<ReturnType<typeof openProvider>>,
 ): IdentityDoor | undefined {
   const off = loginOff({ publicUrl, allowsHttp: auth.allowsHttp });
   if (off !== undefined) return { off };
-  if (logins) return { mode: 'embedded', ...logins, ...(interactions && { interactions }) };
+  if (logins) {
+    const { interactions, browser, urls } = browserLogins ?? {};
+    return { mode: 'embedded', ...logins, ...(interactions && { interactions, browser, urls }) };
+  }
   if (!external) return undefined;
   const urls = { public: withoutSlash(publicUrl), console: auth.consoleUrl ?? withoutSlash(publicUrl) };
   return { mode: 'external', external: external.provider, browser: external.browser, urls };

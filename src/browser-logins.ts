@@ -1,5 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { EmbeddedSettings } from './config.ts';
+import { createBrowserLogin } from './external-issuer/browser.ts';
+import { createProviderFetch } from './external-issuer/fetch.ts';
+import { createOwnIssuer } from './external-issuer/own-issuer.ts';
 import { createRateLimit } from './http/rate-limit.ts';
 import type { Logins } from './identity/identity.ts';
 import { createInteractions } from './identity/interactions.ts';
@@ -11,10 +14,15 @@ import { tooOften } from './rest/contract/errors.ts';
 export interface BrowserLoginsOptions {
   /** the address of a client */
   addressOf(request: IncomingMessage): string;
+  /** where this process listens, such as http://127.0.0.1:51121; undefined until it does */
+  origin(): string | undefined;
   log: Log;
   /** Unix ms */
   now(): number;
 }
+
+/** ms that a login in the browser may take. */
+export const BROWSER_LOGIN_MS = 600_000;
 
 /** Requests with a credential at the provider, from one address. */
 const ATTEMPTS = { perSecond: 1, burst: 60 } as const;
@@ -27,7 +35,7 @@ export async function openBrowserLogins(
     ...urls
   }: Pick<EmbeddedSettings, 'clientId' | 'browser'> & { publicUrl: string; consoleUrl: string },
   logins: Logins,
-  { addressOf, log, now }: BrowserLoginsOptions,
+  { addressOf, origin, log, now }: BrowserLoginsOptions,
 ) {
   const { createEmbeddedIssuer } = await import('./issuer/mount.ts');
   const { keys, users, artefacts, strangers, policy } = logins;
@@ -53,5 +61,25 @@ export async function openBrowserLogins(
     attempt: attempts.take,
     ...{ keys, artefacts, strangers, addressOf, log },
   });
-  return { issuer, interactions: createInteractions({ ...logins, issuer, cookieKeys: () => keys.cookieKeys, now }) };
+  const fetch = createProviderFetch({ isOwn: true });
+  return {
+    issuer,
+    interactions: createInteractions({ ...logins, issuer, cookieKeys: () => keys.cookieKeys, now }),
+    browser: createBrowserLogin({
+      discovery: createOwnIssuer({
+        issuer: logins.tokens.issuer,
+        clientId,
+        clientSecret: () => keys.clientSecret,
+        origin,
+        fetch,
+      }),
+      callback: `${urls.publicUrl}/api/v3/user/oauth/callback`,
+      seals: keys,
+      once: logins.once,
+      ttlMs: BROWSER_LOGIN_MS,
+      asksAgain: true,
+    }),
+    urls: { public: urls.publicUrl, console: urls.consoleUrl },
+    [Symbol.asyncDispose]: () => fetch[Symbol.asyncDispose](),
+  };
 }

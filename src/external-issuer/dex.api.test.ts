@@ -47,7 +47,7 @@ test('a person logs in with a password, is known by name, and has the role of it
   const { status, body } = await logIn('ann');
   expect(status).toBe(200);
   const { accessToken: token, refreshToken } = body as Pair;
-  expect((await call('GET', '/user/profile', { token })).body).toMatchObject({
+  await poll(async () => (await call('GET', '/user/profile', { token })).body).toMatchObject({
     email: DEX_USERS.ann.email,
     preferred_username: 'ann',
   });

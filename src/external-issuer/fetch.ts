@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { getCACertificates } from 'node:tls';
-import { EnvHttpProxyAgent, fetch } from 'undici';
+import { Agent, EnvHttpProxyAgent, fetch } from 'undici';
 
 /** Requests to the provider: bounded in time and size, with the installation's authority and proxy. */
 export interface ProviderFetch extends AsyncDisposable {
@@ -19,6 +19,8 @@ export interface ProviderFetchOptions {
   caFile?: string | undefined;
   /** of the proxy: HTTPS_PROXY, HTTP_PROXY, NO_PROXY, in capitals or not */
   env?: Readonly<Record<string, string | undefined>>;
+  /** The provider is this process: no proxy is between, and its certificate needs no authority. */
+  isOwn?: true;
   /** for the connection, the headers and the body together */
   timeoutMs?: number;
   maxBytes?: number;
@@ -33,15 +35,9 @@ const BODILESS: ReadonlySet<number> = new Set([204, 205, 304]);
 /** Throws with the name of the variable where the file of authorities cannot be used. */
 export function createProviderFetch(options: ProviderFetchOptions = {}): ProviderFetch {
   const { env = process.env, timeoutMs = 5_000, maxBytes = 2 ** 20 } = options;
-  const ca = authorities(options.caFile);
-  const variable = (name: string) => env[name.toLowerCase()] || env[name] || '';
-  const dispatcher = new EnvHttpProxyAgent({
-    httpProxy: variable('HTTP_PROXY'),
-    httpsProxy: variable('HTTPS_PROXY') || variable('HTTP_PROXY'),
-    noProxy: variable('NO_PROXY'),
-    connect: { timeout: timeoutMs, ...(ca && { ca }) },
-    ...(ca && { requestTls: { ca }, proxyTls: { ca } }),
-  });
+  const dispatcher = options.isOwn
+    ? new Agent({ connect: { timeout: timeoutMs, rejectUnauthorized: false } })
+    : throughProxy(authorities(options.caFile), env, timeoutMs);
   return {
     async request(url, { method, headers, body, signal }) {
       const deadline = AbortSignal.timeout(timeoutMs);
@@ -65,6 +61,21 @@ export function createProviderFetch(options: ProviderFetchOptions = {}): Provide
     },
     [Symbol.asyncDispose]: () => dispatcher.destroy(),
   };
+}
+
+function throughProxy(
+  ca: string[] | undefined,
+  env: Readonly<Record<string, string | undefined>>,
+  timeoutMs: number,
+): EnvHttpProxyAgent {
+  const variable = (name: string) => env[name.toLowerCase()] || env[name] || '';
+  return new EnvHttpProxyAgent({
+    httpProxy: variable('HTTP_PROXY'),
+    httpsProxy: variable('HTTPS_PROXY') || variable('HTTP_PROXY'),
+    noProxy: variable('NO_PROXY'),
+    connect: { timeout: timeoutMs, ...(ca && { ca }) },
+    ...(ca && { requestTls: { ca }, proxyTls: { ca } }),
+  });
 }
 
 /** The authorities of the system and of a file; absent: those of the system alone. */

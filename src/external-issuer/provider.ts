@@ -45,14 +45,26 @@ export interface Provider extends ExternalProvider, Disposable {
 export function createExternalProvider(options: ExternalProviderOptions): Provider {
   const { issuer, clientId, clientSecret, allowsHttp, prefix, fetch, log } = options;
   const time = { ...(options.clock && { clock: options.clock }), ...(options.random && { random: options.random }) };
+  /** of the last request, for people */
+  let failure: string | undefined;
+  const request: ProviderFetch['request'] = async (url, init) => {
+    try {
+      const response = await fetch.request(url, init);
+      failure = undefined;
+      return response;
+    } catch (error) {
+      failure = `${issuer}: ${providerProblem(error)}`;
+      throw error;
+    }
+  };
   const discovery = createDiscovery({
     ...{ issuer, clientId, clientSecret, allowsHttp, log, ...time },
-    request: (url, { method, headers, body, signal }) => fetch.request(url, { method, headers, body, signal }),
+    request: (url, { method, headers, body, signal }) => request(url, { method, headers, body, signal }),
   });
   const keys = createProviderKeys({
     async load() {
       const { jwks_uri: url = '' } = (await discovery.configuration(AbortSignal.timeout(10_000))).serverMetadata();
-      const response = await fetch.request(url, { method: 'GET', headers: { accept: 'application/json' } });
+      const response = await request(url, { method: 'GET', headers: { accept: 'application/json' } });
       if (response.status !== 200) throw new ProviderReplyError(`its key set has the status ${response.status}`);
       return response.text();
     },
@@ -143,7 +155,7 @@ export function createExternalProvider(options: ExternalProviderOptions): Provid
       }
     },
     get problem() {
-      return discovery.problem;
+      return discovery.problem ?? failure;
     },
     [Symbol.dispose]: () => discovery[Symbol.dispose](),
   };

@@ -94,7 +94,7 @@ function embeddedRules({ prefix }: TrustedIssuer): ClaimRules {
   return {
     claimMappings: {
       username: { expression: prefixed('claims.preferred_username') },
-      groups: { expression: `claims.?groups.orValue([]).map(group, ${prefixed('group')})` },
+      groups: { expression: `dyn(claims.?groups.orValue([])).map(group, ${prefixed('string(group)')})` },
       uid: { expression: 'claims.sub' },
     },
     claimValidationRules: [
@@ -110,14 +110,20 @@ function embeddedRules({ prefix }: TrustedIssuer): ClaimRules {
 /** The first claim of each list that has a name or groups counts, as for the controller. */
 function externalRules({ prefix, clientId }: TrustedIssuer): ClaimRules {
   const prefixed = prefixing(prefix);
-  const isName =
-    "name in claims && type(claims[name]) == string && claims[name] != '' && (name != 'email' || claims.?email_verified.orValue(true) != false)";
-  const names = `['preferred_username', 'username', 'email', 'sub'].filter(name, ${isName}).map(name, string(claims[name]))`;
-  const places = `[claims.?resource_access[?${quoted(clientId)}].?roles.orValue([]), claims.?roles.orValue([]), claims.?groups.orValue([])]`;
+  const claim = (name: string) => `dyn(claims.?${name}.orValue(''))`;
+  const isText = (name: string) => `(type(${claim(name)}) == string && ${claim(name)} != '')`;
+  const isVerified = 'dyn(claims.?email_verified.orValue(true)) != false';
+  const human = [
+    `${isText('preferred_username')} ? string(${claim('preferred_username')})`,
+    `${isText('username')} ? string(${claim('username')})`,
+    `${isText('email')} && ${isVerified} ? string(${claim('email')})`,
+    'claims.sub',
+  ].join(' : ');
+  const places = `[dyn(claims.?resource_access[?${quoted(clientId)}].?roles.orValue([])), dyn(claims.?roles.orValue([])), dyn(claims.?groups.orValue([]))]`;
   const texts = `.filter(place, type(place) == list).map(place, place.filter(group, type(group) == string && group != '').map(group, ${prefixed('string(group).lowerAscii()')}))`;
   return {
     claimMappings: {
-      username: { expression: prefixed(`${names}[0]`) },
+      username: { expression: prefixed(`(${human})`) },
       groups: { expression: `(${places}${texts}.filter(place, size(place) > 0) + [[]])[0]` },
       uid: { expression: 'claims.sub' },
     },

@@ -13,6 +13,14 @@ const liveness = (deps: RestDependencies) => ({
   versions: { controller: deps.self.version, console: '' },
 });
 
+/** Why people cannot log in at another provider: nothing else depends on it, so that this route alone says it. */
+function providerProblem({ identity }: RestDependencies) {
+  const problem = identity?.off === undefined && identity?.mode === 'external' ? identity.external.problem : undefined;
+  return problem === undefined
+    ? undefined
+    : ({ code: 'SERVICE_UNAVAILABLE', message: `the OpenID provider cannot be asked: ${problem}` } as const);
+}
+
 const DESCRIPTIONS = ['Found out by the agent', 'x86, 64 bits', 'ARM, 64 bits', 'RISC-V, 64 bits', 'ARM, 32 bits'];
 
 export const controllerRoutes = grouped('Controller', [
@@ -34,7 +42,7 @@ export const controllerRoutes = grouped('Controller', [
     reply: { status: 200, schema: livenessShape },
     errors: [503],
     async handler({ deps, signal }) {
-      const missing = await deps.readiness.check(signal);
+      const missing = (await deps.readiness.check(signal)) ?? providerProblem(deps);
       if (!missing) return liveness(deps);
       throw new HttpError(503, missing.code, missing.message, {
         name: 'ReadinessNotReadyError',

@@ -113,10 +113,13 @@ async function mint(
   door: BrowserDoor,
   { client, signal }: Pick<Call, 'client' | 'signal'>,
 ): Promise<TokenPair> {
-  const { users, tokens } = embedded(door);
+  const { users, tokens, events } = embedded(door);
   const user = await users.byUuid(sub, signal);
   if (!user) throw expired();
-  return tokens.login(user, client, signal);
+  const { address, requestId } = client;
+  const pair = await tokens.login(user, { address, requestId }, signal);
+  events.record({ what: 'login', human: user.email, ok: true, address, requestId });
+  return pair;
 }
 
 function embedded(door: BrowserDoor): EmbeddedDoor {
