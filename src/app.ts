@@ -54,6 +54,7 @@ import {
   createClusterDependencies,
   createReadinessCheck,
 } from './rest/adapters/dependencies.ts';
+import { flushOnChange } from './rest/adapters/flush.ts';
 import type { RestDependencies } from './rest/contract/dependencies.ts';
 import { tooOften } from './rest/contract/errors.ts';
 import { DEFAULT_LIMITS } from './rest/contract/limits.ts';
@@ -319,6 +320,7 @@ export async function createApp(
     clock: now,
     metrics: { access: metrics.access },
   });
+  building.use(flushOnChange(stores, deps.authorizer));
   const rest = building.use(openRest(config, { deps, tls, log, metrics }));
   if (tls) building.use(tls.subscribe((credentials) => rest.serveCertificate(credentials)));
   rest.mountFirst((request, response) => agents.routes.handle(request, response));

@@ -16,11 +16,13 @@ import {
   SYSTEM_NAMES_NAME,
   VERSION,
 } from '../api/names.ts';
+import { RBAC_GROUP, RBAC_RESOURCES } from '../api/rbac.ts';
 import { CORE_RESOURCES } from '../api/resources.ts';
 import { toStructural } from '../api/structural.ts';
 import type { Quantity } from '../rules/budget.ts';
 import { TAKEN_ACCOUNT_NAMES } from '../rules/bus-accounts.ts';
 import { EVERY_NAME } from '../rules/system-names.ts';
+import { OWN_PREFIX } from '../subjects/access/rules/names.ts';
 import { BOUND_ROLES } from '../subjects/accounts/rules/service-account.ts';
 import { leafAccountName } from '../subjects/bus-accounts/rules/account.ts';
 import { OPERATOR_OBJECT } from '../subjects/bus-accounts/rules/operator.ts';
@@ -46,6 +48,8 @@ interface Policy {
   resources: readonly string[];
   /** core resources that it applies to as well */
   core?: readonly string[];
+  /** resources of RBAC that it applies to as well */
+  rbac?: readonly string[];
   /** the requests are about objects with this label, before or after them */
   label?: string;
   validations: readonly Validation[];
@@ -190,6 +194,12 @@ const mayChangeSystem = (name?: string) =>
 const mayBind = (role: string) => may('roles', role, "'bind'");
 /** CEL: whether an entry names the role `role`. */
 const hasRole = (entry: string) => `has(${entry}.serviceAccount) && ${entry}.serviceAccount.roleRef.name == role`;
+
+/** CEL: whether the user may give more than they have, as cluster admins may. */
+const MAY_ESCALATE = `authorizer.group('${RBAC_GROUP}').resource('${RBAC_RESOURCES.roles.plural}').namespace(request.namespace).check('escalate').allowed()`;
+/** CEL: the note of what an object is in the place of. */
+const noteOf = (object: string) =>
+  `(${marked(object, 'annotations', ANNOTATIONS.replaces)} ? ${object}.metadata.annotations['${ANNOTATIONS.replaces}'] : '')`;
 
 /** CEL: the spec of an object that is written or deleted. */
 const BUS_SPEC = '(oldObject != null ? oldObject : object).spec';
@@ -660,6 +670,23 @@ function policies(namespace: string): Policy[] {
         },
       ],
     },
+    {
+      // Neither users nor the controller itself change what the roles of the installation permit, or who has them.
+      name: 'own-roles',
+      operations: ['CREATE', 'UPDATE', 'DELETE'],
+      resources: [],
+      rbac: Object.values(RBAC_RESOURCES).map(({ plural }) => plural),
+      validations: [
+        {
+          expression: `!(oldObject != null ? oldObject : object).metadata.name.startsWith('${OWN_PREFIX}') || ${COLLECTOR} || ${MAY_ESCALATE}`,
+          message: `names that begin with ${OWN_PREFIX} belong to the installation: only who may escalate roles of ${RBAC_GROUP}, as cluster admins may, creates, changes or deletes the object`,
+        },
+        {
+          expression: `request.operation == 'DELETE' || ${noteOf('object')} == (oldObject != null ? ${noteOf('oldObject')} : '') || ${controller}`,
+          message: `${ANNOTATIONS.replaces} is a note of the controller's own; leave it as it is`,
+        },
+      ],
+    },
     ...WITH_BUILT_INS.map(
       ({ plural, names }): Policy => ({
         name: `built-in-${plural}`,
@@ -679,7 +706,7 @@ function policies(namespace: string): Policy[] {
 export function admissionPolicies(namespace: string): Manifest[] {
   const own = { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } } };
   return policies(namespace).flatMap(
-    ({ name, operations, resources, core, label, validations, everywhere, warns, params }) => {
+    ({ name, operations, resources, core, rbac, label, validations, everywhere, warns, params }) => {
       const full = `skerry-${name}.${namespace}.${GROUP}`;
       return [
         {
@@ -696,6 +723,7 @@ export function admissionPolicies(namespace: string): Manifest[] {
                   ? [{ apiGroups: [GROUP], apiVersions: [VERSION], operations, resources }]
                   : []),
                 ...(core ? [{ apiGroups: [''], apiVersions: ['v1'], operations, resources: core }] : []),
+                ...(rbac ? [{ apiGroups: [RBAC_GROUP], apiVersions: ['v1'], operations, resources: rbac }] : []),
               ],
             },
             validations,

@@ -31,11 +31,11 @@ export async function admit(
   };
   if (access === 'authenticated') return caller;
 
-  const { resource, verb, name, objectName } = access;
+  const { resource, verb, name, names: namesOf } = access;
   // A permission without a name covers all names; only roles that are limited to names need the second check.
   if (await caller.may({ resource, verb })) return caller;
   const parameter = name === undefined ? undefined : params[name];
-  const names = parameter === undefined ? [] : [parameter, objectName?.(parameter, deps) ?? parameter];
+  const names = parameter === undefined ? [] : [parameter, ...(namesOf?.(parameter, deps) ?? [])];
   for (const one of new Set(names)) if (await caller.may({ resource, verb, name: one })) return caller;
   const what = parameter === undefined ? resource : `${resource} "${parameter}"`;
   throw forbidden(`${identity.name} may not ${verb} ${what} in the API group of this controller`);

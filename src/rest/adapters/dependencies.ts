@@ -1,4 +1,5 @@
 import { LABELS } from '../../api/names.ts';
+import { RBAC_RESOURCES } from '../../api/rbac.ts';
 import { CORE_RESOURCES } from '../../api/resources.ts';
 import { decodeData, isOwnedBy } from '../../datastore/keyed-text.ts';
 import { createLookups } from '../../datastore/lookups.ts';
@@ -17,6 +18,7 @@ import type { KubeClient } from '../../kube/client.ts';
 import { createReplicas } from '../../replicas/replicas.ts';
 import { budgetsOf, DEFAULT_BUDGETS } from '../../rules/budget.ts';
 import type { Lookups } from '../../rules/inputs.ts';
+import { DEFAULT_GROUPS_PREFIX } from '../../subjects/access/rules/names.ts';
 import { isShareable } from '../../subjects/content/rules/core-objects/form.ts';
 import { KINDS, type Kinds } from '../../subjects/kinds.ts';
 import { createAccessReviewAuthorizer, createTokenReviewAuthenticator, type Reviewer } from '../access/reviews.ts';
@@ -52,6 +54,8 @@ export interface ClusterDependenciesOptions {
   /** those of the process; the default ones when absent */
   budgets?: WriteBudgets;
   templates: RestDependencies['templates'];
+  /** what the names of users and groups begin with in the cluster */
+  groupsPrefix?: string | undefined;
   /** of bearer tokens; an empty one also accepts tokens for the API server itself */
   tokenAudience?: string;
   metrics?: RestMetrics;
@@ -90,6 +94,14 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
     configMaps: createConfigMaps(
       createObjects({ client, namespace, ...SHAREABLE, resource: CORE_RESOURCES.configMaps, store: stores.configMaps }),
     ),
+    roles: createObjects({ client, namespace, resource: RBAC_RESOURCES.roles, store: stores.roles }),
+    roleBindings: createObjects({
+      client,
+      namespace,
+      resource: RBAC_RESOURCES.roleBindings,
+      store: stores.roleBindings,
+    }),
+    subjects: { prefix: options.groupsPrefix ?? DEFAULT_GROUPS_PREFIX, namespace },
     lookups: options.lookups ?? createLookups(stores),
     registryPasswords: createRegistryPasswords({ client, namespace }),
     ownedSecrets: {

@@ -12,7 +12,7 @@ const AGENT_API = [`${AGENT_GROUP}/v1`];
  * The roles that every installation has, with what they permit in the local API of an agent. Those of users permit nothing
  * there.
  */
-const SYSTEM_ROLES: Readonly<Record<string, readonly RoleRule[]>> = {
+export const SYSTEM_ROLE_RULES: Readonly<Record<string, readonly RoleRule[]>> = {
   admin: [],
   sre: [],
   developer: [],
@@ -30,7 +30,7 @@ const SYSTEM_ROLES: Readonly<Record<string, readonly RoleRule[]>> = {
 type RoleRef = ServiceAccount['spec']['roleRef'];
 
 /** Roles that permit more than every microservice may. Only who may bind one gives it to a microservice. */
-export const BOUND_ROLES: readonly string[] = Object.entries(SYSTEM_ROLES).flatMap(([name, rules]) =>
+export const BOUND_ROLES: readonly string[] = Object.entries(SYSTEM_ROLE_RULES).flatMap(([name, rules]) =>
   rules.length > 0 && name !== DEFAULT_ROLE ? [name] : [],
 );
 
@@ -54,13 +54,13 @@ export const serviceAccountName = (account: {
 
 /** Why a role cannot be used. */
 export function roleVerdict({ kind = 'Role', name }: RoleRef, field: string): Verdict | undefined {
-  if (kind === 'Role' && Object.hasOwn(SYSTEM_ROLES, name)) return undefined;
+  if (kind === 'Role' && Object.hasOwn(SYSTEM_ROLE_RULES, name)) return undefined;
   return {
     reason: 'RoleNotFound',
     status: 400,
     code: 'ROLE_NOT_FOUND',
     field,
-    message: `there is no ${kind === 'Role' ? 'role' : kind} ${JSON.stringify(name)}; the roles are ${Object.keys(SYSTEM_ROLES).join(', ')}`,
+    message: `there is no ${kind === 'Role' ? 'role' : kind} ${JSON.stringify(name)}; the roles are ${Object.keys(SYSTEM_ROLE_RULES).join(', ')}`,
   };
 }
 
@@ -75,6 +75,6 @@ export function serviceAccountOf(
 ): ServiceAccountView {
   const account = find('serviceAccounts', `${v3Name(application)}/${entry.name}`);
   const { kind = 'Role', name } = entry.serviceAccount?.roleRef ?? account?.spec.roleRef ?? { name: DEFAULT_ROLE };
-  const rules = kind === 'Role' && Object.hasOwn(SYSTEM_ROLES, name) ? SYSTEM_ROLES[name] : [];
+  const rules = kind === 'Role' && Object.hasOwn(SYSTEM_ROLE_RULES, name) ? SYSTEM_ROLE_RULES[name] : [];
   return { name: entry.name, roleRef: { kind, name }, rules: [...(rules ?? [])] };
 }
