@@ -23,7 +23,7 @@ import type { Quantity } from '../rules/budget.ts';
 import { TAKEN_ACCOUNT_NAMES } from '../rules/bus-accounts.ts';
 import { EVERY_NAME } from '../rules/system-names.ts';
 import { OWN_PREFIX } from '../subjects/access/rules/names.ts';
-import { BOUND_ROLES } from '../subjects/accounts/rules/service-account.ts';
+import { FREE_ROLES } from '../subjects/accounts/rules/service-account.ts';
 import { leafAccountName } from '../subjects/bus-accounts/rules/account.ts';
 import { OPERATOR_OBJECT } from '../subjects/bus-accounts/rules/operator.ts';
 import { CORE_POLICIES } from '../subjects/content/rules/core-objects/rules.ts';
@@ -178,9 +178,9 @@ const KEEPS_MEMBERS = [
   }),
 ].join(' && ');
 
-/** CEL: the roles of microservices that only those give who may bind them. */
-const BOUND = listed(BOUND_ROLES);
-const UNBOUND = `${BOUND_ROLES.join(', ')}: only who may bind this role gives it to a microservice (verb bind of roles in ${GROUP})`;
+/** CEL: the roles that everyone gives to a microservice; all others only those give who may bind them. */
+const FREE = listed(FREE_ROLES);
+const UNBOUND = `only who may bind a role gives it to a microservice (verb bind of roles in ${GROUP}), except ${FREE_ROLES.join(', ')}`;
 /** CEL: whether the user may do `verb` (CEL) to the object `name` (CEL) of a resource that only the roles know. */
 const may = (resource: string, name: string, verb: string) =>
   `authorizer.group('${GROUP}').resource('${resource}').namespace(request.namespace).name(${name}).check(${verb}).allowed()`;
@@ -192,8 +192,13 @@ const mayChangeSystem = (name?: string) =>
   ].join(' || ');
 /** CEL: whether the user may give a role to a microservice. */
 const mayBind = (role: string) => may('roles', role, "'bind'");
-/** CEL: whether an entry names the role `role`. */
-const hasRole = (entry: string) => `has(${entry}.serviceAccount) && ${entry}.serviceAccount.roleRef.name == role`;
+/** CEL: whether the user may give every role to a microservice. */
+const MAY_BIND_ALL = `authorizer.group('${GROUP}').resource('roles').namespace(request.namespace).check('bind').allowed()`;
+/** CEL: the name of the role that an entry names, or that of the default one. */
+const roleOf = (entry: string) =>
+  `(has(${entry}.serviceAccount) ? ${entry}.serviceAccount.roleRef.name : '${FREE_ROLES[0]}')`;
+/** CEL: the roles that an update gives to entries and that are not free. */
+const NEW_ROLES = `(has(object.spec.microservices) ? object.spec.microservices.filter(m, !(${roleOf('m')} in ${FREE}) && !(oldObject != null && has(oldObject.spec.microservices) && oldObject.spec.microservices.exists(o, o.name == m.name && ${roleOf('o')} == ${roleOf('m')}))).map(m, ${roleOf('m')}) : [])`;
 
 /** CEL: whether the user may give more than they have, as cluster admins may. */
 const MAY_ESCALATE = `authorizer.group('${RBAC_GROUP}').resource('${RBAC_RESOURCES.roles.plural}').namespace(request.namespace).check('escalate').allowed()`;
@@ -488,7 +493,7 @@ function policies(namespace: string): Policy[] {
       resources: ['serviceaccounts'],
       validations: [
         {
-          expression: `!(object.spec.roleRef.name in ${BOUND}) || (oldObject != null && oldObject.spec.roleRef.name == object.spec.roleRef.name) || ${mayBind('object.spec.roleRef.name')} || ${controller}`,
+          expression: `object.spec.roleRef.name in ${FREE} || (oldObject != null && oldObject.spec.roleRef.name == object.spec.roleRef.name) || ${mayBind('object.spec.roleRef.name')} || ${controller}`,
           message: UNBOUND,
         },
       ],
@@ -497,10 +502,10 @@ function policies(namespace: string): Policy[] {
       name: 'roles-of-microservices',
       operations: ['CREATE', 'UPDATE'],
       resources: ['applications'],
-      // A check of a permission is dear, so each role is checked once.
+      // A check of a permission is dear, so that a write gives one role, unless the writer may bind all.
       validations: [
         {
-          expression: `!has(object.spec.microservices) || ${BOUND}.all(role, !object.spec.microservices.exists(m, ${hasRole('m')} && !(oldObject != null && has(oldObject.spec.microservices) && oldObject.spec.microservices.exists(o, o.name == m.name && ${hasRole('o')}))) || ${mayBind('role')}) || ${controller}`,
+          expression: `${controller} || [${NEW_ROLES}].all(roles, roles.size() == 0 || ${MAY_BIND_ALL} || (roles.all(r, r == roles[0]) && ${mayBind('roles[0]')}))`,
           message: UNBOUND,
         },
       ],

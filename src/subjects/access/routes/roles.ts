@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { ANNOTATIONS, LABELS } from '../../../api/names.ts';
 import type { NativeRole } from '../../../api/rbac.ts';
+import { usersOf, usersText } from '../../../kinds/definition.ts';
 import { createGrants } from '../../../rest/access/grants.ts';
 import { knownResources, ownRulesOf, ROLE_NAMES } from '../../../rest/access/roles.ts';
 import type { RestDependencies } from '../../../rest/contract/dependencies.ts';
@@ -9,10 +10,12 @@ import * as shapes from '../../../rest/crud/shapes.ts';
 import { isPresent } from '../../../rest/objects/deletion.ts';
 import { edit } from '../../../rest/objects/edit.ts';
 import { readDocument, requireName, requireUnchanged } from '../../../rules/document.ts';
+import { conflict } from '../../../rules/errors.ts';
+import { v3Name } from '../../../rules/names.ts';
 import { compareTexts } from '../../../rules/precedence.ts';
 import { validateSpec } from '../../../rules/validate.ts';
 import { canonicalJson } from '../../../wire/digest.ts';
-import { SYSTEM_ROLE_RULES } from '../../accounts/rules/service-account.ts';
+import { SYSTEM_ROLE_RULES, serviceAccountName } from '../../accounts/rules/service-account.ts';
 import { requireCustomRole, requireRbacName, SYSTEM_ROLES } from '../rules/names.ts';
 import { createTranslation } from '../rules/translation.ts';
 import { bindingName, current, nativeRoleRef } from '../rules/v3-binding.ts';
@@ -41,14 +44,17 @@ function systemRole(deps: RestDependencies, name: string) {
   if (!known) return undefined;
   const own = ROLE_NAMES.find((one) => one === name);
   const rules = own ? translationOf(deps).toV3(ownRulesOf(own, deps.kinds)) : (SYSTEM_ROLE_RULES[known] ?? []);
-  return { name, kind: 'Role', rules };
+  return { name, kind: 'Role', rules: rules.map((one) => ({ ...one })) };
 }
 
 function list(deps: RestDependencies) {
   const translation = translationOf(deps);
   const stored = deps.roles.list().filter((role) => isV3Role(role) && isPresent(role));
   const own = current(stored).sort((a, b) => compareTexts(a.metadata.name, b.metadata.name));
-  return [...SYSTEM_ROLES.map((name) => systemRole(deps, name)), ...own.map((role) => readRole(role, translation))];
+  return [
+    ...SYSTEM_ROLES.flatMap((name) => systemRole(deps, name) ?? []),
+    ...own.map((role) => readRole(role, translation)),
+  ];
 }
 
 async function get({ deps, signal }: Changing, name: string) {
@@ -102,6 +108,7 @@ async function rename(
   requireRbacName(name, 'name');
   const native = translationOf(deps).toNative(rules);
   const before = await presentRole(deps, from, signal);
+  requireUnused(deps, from);
   requireUnchanged('id', id, idOfRbac(before).id);
   // Something may name the new role already, so that this is asked also when the rules stay.
   await createGrants(deps).requireMayGrant(caller, native, 'rules');
@@ -118,8 +125,19 @@ async function rename(
   return stored;
 }
 
+/** 409 while a microservice has the role: its next start would have no permission. */
+function requireUnused({ serviceAccounts, applications }: RestDependencies, name: string): void {
+  const named = [
+    ...serviceAccounts.find('role', name).map((one) => `service account ${serviceAccountName(one)}`),
+    ...applications.find('role', name).map((one) => `application ${v3Name(one)}`),
+  ];
+  if (named.length === 0) return;
+  throw conflict('ROLE_IN_USE', `role "${name}" is used by ${usersText(usersOf(named))}`);
+}
+
 async function remove({ deps, signal }: Changing, name: string): Promise<undefined> {
   requireCustomRole(name, 'name');
+  requireUnused(deps, name);
   await deps.roles.delete(await presentRole(deps, name, signal), signal);
 }
 
@@ -130,7 +148,7 @@ function readFile(document: unknown, name?: string) {
   return { name: metadata.name, ...spec };
 }
 
-const needs = () => ['roles', 'roleBindings'];
+const needs = () => ['roles', 'roleBindings', 'serviceAccounts', 'applications'];
 const named = { params: shapes.nameParam, needs };
 const upload = { kind: 'file', part: 'role', members: roleBody } as const;
 
@@ -144,7 +162,7 @@ export const roleRoutes = grouped('Roles', [
     access: { resource: 'roles', verb: 'list' },
     needs,
     reply: { status: 200, schema: z.array(roleShape) },
-    handler: ({ deps }) => list(deps) as z.input<typeof roleShape>[],
+    handler: ({ deps }) => list(deps),
   }),
   route({
     method: 'POST',
@@ -153,7 +171,7 @@ export const roleRoutes = grouped('Roles', [
     summary: 'Create a role',
     access: { resource: 'roles', verb: 'create' },
     needs,
-    body: { kind: 'json', schema: shapes.anyObject, documents: roleBody, shows: roleShape },
+    body: { kind: 'json', schema: shapes.anyObject, documents: roleBody.meta({ id: 'NewRole' }), shows: roleShape },
     reply: { status: 201, schema: roleShape },
     errors: [400, 409],
     handler: (call) => create(call, call.body),
@@ -188,7 +206,12 @@ export const roleRoutes = grouped('Roles', [
     summary: 'Change a role, also its name',
     access: { resource: 'roles', verb: 'patch', name: 'name' },
     ...named,
-    body: { kind: 'json', schema: shapes.anyObject, documents: roleChanges, shows: roleShape },
+    body: {
+      kind: 'json',
+      schema: shapes.anyObject,
+      documents: roleChanges.meta({ id: 'RoleChanges' }),
+      shows: roleShape,
+    },
     reply: { status: 200, schema: roleShape },
     errors: [400, 404, 409],
     handler: (call) => change(call, call.params.name, call.body),

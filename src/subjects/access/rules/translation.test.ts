@@ -53,7 +53,7 @@ describe('a rule of a v3 role', () => {
     ['the router', ['router'], ['update'], ['update router']],
     ['the operator of the bus, by its former word', ['natsOperator'], ['update'], ['update busoperators']],
     ['a pattern of words', ['*Templates'], ['get'], ['get applicationtemplates', 'get microservicetemplates']],
-    ['a pattern of verbs', ['events'], ['*e*t*e'], ['delete events']],
+    ['a pattern of verbs', ['events'], ['d*te'], ['delete events']],
     ['what every user may do', ['users'], ['*'], []],
   ])('says: %s', (_, resources, verbs, expected) => {
     expect(given(rule(resources, verbs))).toEqual(expected);
@@ -118,7 +118,8 @@ describe('rules of the cluster', () => {
     ]);
   });
 
-  const someOf = <T>(list: readonly T[]) => fc.subarray([...list], { minLength: 1, maxLength: 6 });
+  const someOf = <T>(list: readonly T[]) =>
+    fc.subarray([...list], { minLength: 1, maxLength: Math.min(6, list.length) });
   const names = fc.option(fc.subarray(['a', 'b', 'gw-1'], { minLength: 1 }), { nil: undefined });
 
   test('come back as they were, whatever they are', () => {

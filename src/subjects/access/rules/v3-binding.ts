@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { BOUNDS } from '../../../api/bounds.ts';
 import { ANNOTATIONS, LABELS } from '../../../api/names.ts';
 import { type NativeRoleBinding, type NativeSubject, RBAC_GROUP, RBAC_VERSION } from '../../../api/rbac.ts';
+import { atomicList, integer, object, oneOf, text } from '../../../api/schema.ts';
 import { quoted } from '../../../rules/document.ts';
 import { invalid } from '../../../rules/errors.ts';
 import { byAge } from '../../../rules/precedence.ts';
@@ -11,29 +12,33 @@ import { idOfRbac } from './v3-role.ts';
 
 /** A RoleBinding of the cluster as a role binding of the v3 API, and back. */
 
-const apiGroup = z.string().max(BOUNDS.name).optional();
-const roleRef = z.strictObject({
-  kind: z.literal('Role').optional(),
-  name: z.string().min(1).max(BOUNDS.anyName).describe('Name of the role'),
+const apiGroup = text({ max: BOUNDS.name }).optional();
+const roleRef = object({
+  kind: oneOf('Role').optional(),
+  name: text({ min: 1, max: BOUNDS.anyName }).describe('Name of the role'),
   apiGroup,
 });
-const subject = z.strictObject({
-  kind: z.enum(['User', 'Group', 'ServiceAccount']).describe('ServiceAccount: one of the cluster'),
-  name: z.string().min(1).max(BOUNDS.anyName).describe('Name of the user, group or service account'),
-  namespace: z.string().min(1).max(63).optional().describe('Of a service account; that of the controller when absent'),
+const subject = object({
+  kind: oneOf('User', 'Group', 'ServiceAccount').describe('ServiceAccount: one of the cluster'),
+  name: text({ min: 1, max: BOUNDS.anyName }).describe('Name of the user, group or service account'),
+  namespace: text({ min: 1, max: 63 }).optional().describe('Of a service account; that of the controller when absent'),
   apiGroup,
 });
-const subjects = z.array(subject).min(1).max(256);
-const name = z.string().min(1).max(BOUNDS.anyName).describe('Lower-case name, unique');
-const kind = z.literal('RoleBinding').optional();
-const id = z.number().int().optional();
+const subjects = atomicList(subject, 256).min(1, 'must not be empty');
+const name = text({ min: 1, max: BOUNDS.anyName }).describe('Lower-case name, unique');
+const kind = oneOf('RoleBinding').optional();
+const id = integer(1, BOUNDS.id).optional();
 
-export const bindingBody = z.strictObject({ name, kind, roleRef, subjects }).meta({ id: 'NewRoleBinding' });
-export const bindingChanges = z
-  .strictObject({ name: name.optional(), kind, roleRef: roleRef.optional(), subjects: subjects.optional(), id })
-  .meta({ id: 'RoleBindingChanges' });
+export const bindingBody = object({ name, kind, roleRef, subjects });
+export const bindingChanges = object({
+  name: name.optional(),
+  kind,
+  roleRef: roleRef.optional(),
+  subjects: subjects.optional(),
+  id,
+});
 export const bindingShape = z
-  .looseObject({ id, name, kind, roleRef: z.looseObject({}), subjects: z.array(z.looseObject({})) })
+  .looseObject({ id, name, kind: z.string(), roleRef: z.looseObject({}), subjects: z.array(z.looseObject({})) })
   .meta({ id: 'RoleBinding' });
 
 export type BindingBody = z.infer<typeof bindingBody>;

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { BOUNDS } from '../../../api/bounds.ts';
 import { ANNOTATIONS, LABELS } from '../../../api/names.ts';
 import { type NativeRole, type PolicyRule, RBAC_VERSION } from '../../../api/rbac.ts';
+import { atomicList, integer, object, oneOf, text } from '../../../api/schema.ts';
 import { isObject } from '../../../rules/document.ts';
 import { invalid } from '../../../rules/errors.ts';
 import { canonicalJson } from '../../../wire/digest.ts';
@@ -10,21 +11,25 @@ import type { RoleTranslation, V3Rule } from './translation.ts';
 
 /** A Role of the cluster as a role of the v3 API, and back. */
 
-const words = z.array(z.string().max(BOUNDS.name)).min(1).max(256);
-const rule = z.strictObject({
+const words = atomicList(text({ max: BOUNDS.name }), 256).min(1, 'must not be empty');
+const rule = object({
   apiGroups: words.describe('"" for the controller, agent.skerry.dev/v1 for the local API of agents'),
   resources: words.describe('Words of v3 roles; * is any text'),
   verbs: words.describe('get, list, create, update, patch, delete; * is any text'),
-  resourceNames: words.optional().describe('Names or uuids of objects; all when absent'),
+  resourceNames: atomicList(text({ min: 1, max: BOUNDS.anyName }), 256)
+    .optional()
+    .describe('Names or uuids of objects; all when absent'),
 });
-const rules = z.array(rule).min(1).max(64).describe('What the role permits');
-const name = z.string().min(1).max(BOUNDS.anyName).describe('Lower-case name, unique');
-const kind = z.literal('Role').optional();
-const id = z.number().int().optional();
+const rules = atomicList(rule, 64).min(1, 'must not be empty').describe('What the role permits');
+const name = text({ min: 1, max: BOUNDS.anyName }).describe('Lower-case name, unique');
+const kind = oneOf('Role').optional();
+const id = integer(1, BOUNDS.id).optional();
 
-export const roleBody = z.strictObject({ name, kind, rules }).meta({ id: 'NewRole' });
-export const roleChanges = z.strictObject({ name: name.optional(), kind, rules, id }).meta({ id: 'RoleChanges' });
-export const roleShape = z.looseObject({ id, name, kind, rules: z.array(z.looseObject({})) }).meta({ id: 'Role' });
+export const roleBody = object({ name, kind, rules });
+export const roleChanges = object({ name: name.optional(), kind, rules, id });
+export const roleShape = z
+  .looseObject({ id, name, kind: z.string(), rules: z.array(z.looseObject({})) })
+  .meta({ id: 'Role' });
 
 /** The value of the label of roles that the v3 API has. */
 export const ROLE = 'role';
@@ -42,12 +47,8 @@ const digestOfRules = (native: readonly PolicyRule[]) =>
   createHash('sha256').update(canonicalJson(native)).digest('hex').slice(0, 32);
 
 export function readRole(role: NativeRole, translation: RoleTranslation) {
-  return {
-    ...idOfRbac(role),
-    name: role.metadata.name,
-    kind: 'Role',
-    rules: writtenRules(role) ?? translation.toV3(role.rules ?? []),
-  };
+  const rules = writtenRules(role) ?? translation.toV3(role.rules ?? []);
+  return { ...idOfRbac(role), name: role.metadata.name, kind: 'Role', rules: rules.map((one) => ({ ...one })) };
 }
 
 /** The rules as they were written, unless somebody has changed the rules of the cluster since. */
@@ -64,9 +65,9 @@ function writtenRules({ metadata, rules }: NativeRole): V3Rule[] | undefined {
 
 /** The role with other rules; `native` are those of the cluster. */
 export function withRules(role: NativeRole, written: readonly V3Rule[], native: readonly PolicyRule[]): NativeRole {
-  const text = JSON.stringify({ of: digestOfRules(native), rules: written });
-  if (Buffer.byteLength(text) > TEXT_BYTES) throw invalid(`rules: must have at most ${TEXT_BYTES} bytes`, 'rules');
-  const annotations = { ...role.metadata.annotations, [ANNOTATIONS.v3Rules]: text };
+  const note = JSON.stringify({ of: digestOfRules(native), rules: written });
+  if (Buffer.byteLength(note) > TEXT_BYTES) throw invalid(`rules: must have at most ${TEXT_BYTES} bytes`, 'rules');
+  const annotations = { ...role.metadata.annotations, [ANNOTATIONS.v3Rules]: note };
   return { ...role, metadata: { ...role.metadata, annotations }, rules: native };
 }
 
