@@ -150,6 +150,13 @@ const busUser = (route: 'users' | 'mqtt-bearer') => async () => {
   return { path: `/bus/accounts/${name}/${route}/${name}`, again: 404 };
 };
 
+/** A new role or binding. */
+const rbac = (path: string, fields: object) => async () => {
+  const name = `rbac-${++count}`;
+  expect((await admin.post(path, { json: { name, ...fields } })).status).toBe(201);
+  return { path: `${path}/${name}`, again: 404 };
+};
+
 const TABLE: Readonly<Record<string, () => Promise<Request>>> = {
   deleteBusUser: busUser('users'),
   deleteBusBearer: busUser('mqtt-bearer'),
@@ -168,6 +175,11 @@ const TABLE: Readonly<Record<string, () => Promise<Request>>> = {
   replaceDefaultRouter: async () => ({ path: '/router', options: { json: { host: 'router.example' } } }),
   replaceBusHub: async () => ({ path: '/bus/hub', options: { json: { host: 'bus.example' } } }),
   deleteReplica: async () => ({ path: '/cluster/controllers/active' }),
+  deleteRole: rbac('/roles', { rules: [{ apiGroups: [''], resources: ['nodes'], verbs: ['get'] }] }),
+  deleteRoleBinding: rbac('/rolebindings', {
+    roleRef: { name: 'viewer' },
+    subjects: [{ kind: 'Group', name: 'crew' }],
+  }),
   deleteEvents: async () => ({ path: '/events', options: { json: { days: 7 } } }),
 };
 

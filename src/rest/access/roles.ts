@@ -106,6 +106,20 @@ function verbsOf({ verbs, names, sre = [], developer = [] }: Row, resource: stri
   return resource.includes('/') || names ? [...sre, ...developer] : WRITE;
 }
 
+/** The verbs of each role for each resource, without those that are limited to names. */
+export function permittedVerbs(kinds: Kinds = KINDS): ReadonlyMap<string, Readonly<Record<RoleName, readonly string[]>>> {
+  const given = (role: RoleName, resource: string, known: readonly string[]) => {
+    const rules = ownRulesOf(role, kinds).filter((rule) => !rule.resourceNames);
+    const has = (list: readonly string[], one: string) => list.includes('*') || list.includes(one);
+    return known.filter((verb) => rules.some((rule) => has(rule.resources, resource) && has(rule.verbs, verb)));
+  };
+  const table = [...knownResources(kinds)].map(([resource, known]) => {
+    const verbs = Object.fromEntries(ROLE_NAMES.map((role) => [role, given(role, resource, known)]));
+    return [resource, verbs as Record<RoleName, string[]>] as const;
+  });
+  return new Map(table.sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
 /** The rules that permit all of it: resources with the same verbs together. */
 export function rulesOfAll(known: ReadonlyMap<string, readonly string[]>): PolicyRule[] {
   const byVerbs = new Map<string, string[]>();
