@@ -77,6 +77,12 @@ function otherThan(value: unknown): unknown {
 
 const ROUTER = 'relay.router.hosts=["router"]';
 const TUNNEL = ['tunnel.host="bastion"', 'tunnel.username="tunnel"', 'tunnel.secretName="tunnels"'];
+const PROVIDER = [
+  'auth.provider.issuerUrl="https://login.example"',
+  'auth.provider.clientId="skerry"',
+  'auth.existingSecret="login"',
+];
+const EXTERNAL = [...PROVIDER, 'auth.mode="external"'];
 /** Another value of a setting, where its type alone does not give one, and the settings that it needs beside it. */
 const SETTINGS: Readonly<Record<string, { to?: unknown; beside?: readonly string[] }>> = {
   'image.pullPolicy': { to: 'Always' },
@@ -105,6 +111,13 @@ const SETTINGS: Readonly<Record<string, { to?: unknown; beside?: readonly string
   'networkPolicy.metricsFrom': { to: [{ namespaceSelector: {} }] },
   'tls.certificate.hosts': { to: ['a.example'], beside: ['tls.certificate.create=true'] },
   'tls.authorityKey': { to: 'ca.crt', beside: ['tls.secretName="tls"'] },
+  'tls.intermediateKey': { to: 'between.crt', beside: ['tls.secretName="tls"'] },
+  'auth.mode': { to: 'external', beside: PROVIDER },
+  'auth.consoleUrl': { to: 'https://console.example' },
+  'auth.existingSecret': { beside: EXTERNAL },
+  'auth.provider.issuerUrl': { to: 'https://other.example', beside: EXTERNAL },
+  'auth.provider.clientId': { beside: EXTERNAL },
+  'auth.provider.authorityKey': { to: 'ca.crt', beside: EXTERNAL },
   'relay.defaultRouter': { beside: ['routers.enabled=true'] },
   'relay.router.hosts': { to: ['router'] },
   'relay.router.secretName': { to: 'router', beside: [ROUTER] },
@@ -393,6 +406,24 @@ describe('the chart renders', () => {
     expect(await deployment('--set', 'tls.certificate.hosts={skerry.example,10.0.0.5}')).toContain(
       `"value":"${service},skerry.example,10.0.0.5"`,
     );
+  });
+
+  test('an OpenID provider, whose client has its secret and the authority from a Secret', async () => {
+    const values = ['auth.mode=external', 'auth.existingSecret=login', 'auth.provider.clientId=skerry'];
+    const given = values.flatMap((value) => ['--set', value]);
+    await expect(render(...given)).rejects.toThrow(/auth.mode external needs auth.provider.issuerUrl/);
+    const all = await render(
+      ...given,
+      '--set',
+      'auth.provider.issuerUrl=https://login.example,auth.provider.authorityKey=ca.crt',
+    );
+    const deployment = JSON.stringify(all.find(({ kind }) => kind === 'Deployment'));
+    expect(deployment).toContain(
+      '{"name":"OIDC_CLIENT_SECRET","valueFrom":{"secretKeyRef":{"name":"login","key":"clientSecret"}}}',
+    );
+    expect(deployment).toContain('{"name":"SKERRY_OIDC_CA_FILE","value":"/auth/ca.crt"}');
+    expect(deployment).toContain('"items":[{"key":"ca.crt","path":"ca.crt"}]');
+    expect(deployment).toContain('{"name":"SKERRY_GROUPS_PREFIX","value":"skerry"}');
   });
 
   test.each([

@@ -4,11 +4,11 @@ import packageJson from '../package.json' with { type: 'json' };
 import { type Agents, createAgents } from './agents/agents.ts';
 import { nodeKeyName, readNodeKey } from './agents/channel/node-key.ts';
 import type { EventReason } from './api/conditions.ts';
-import { GROUP } from './api/names.ts';
+import { GROUP, NODE_TOKEN_ISSUER } from './api/names.ts';
 import { createRest } from './assembly/rest.ts';
 import type { Config } from './config.ts';
 import { connect, internalAddress } from './connection.ts';
-import { createAuditLog } from './datastore/audit-log.ts';
+import { type AuditLog, createAuditLog } from './datastore/audit-log.ts';
 import { createSegments } from './datastore/audit-segments.ts';
 import { createEpochs } from './datastore/epochs.ts';
 import { createIds } from './datastore/ids.ts';
@@ -31,8 +31,15 @@ import {
 import { createSystemNumbers } from './datastore/system-names.ts';
 import { createTally } from './datastore/tally.ts';
 import { type StoredUsage, trackUsage } from './datastore/usage.ts';
+import { createBrowserLogin } from './external-issuer/browser.ts';
+import { createProviderFetch } from './external-issuer/fetch.ts';
+import { createExternalProvider } from './external-issuer/provider.ts';
+import { createSeals } from './external-issuer/seal.ts';
 import { admitConnections } from './http/admit-connections.ts';
 import { addressOf } from './http/client-address.ts';
+import { loginOff } from './identity/contract/switch.ts';
+import { createIdentity, type Identity, type IdentityOptions } from './identity/identity.ts';
+import { createLoginEvents } from './identity/login-events.ts';
 import { createInstall, type InstallOptions } from './install/install.ts';
 import { createLatestRelease } from './install/packages.ts';
 import {
@@ -57,6 +64,7 @@ import {
 import { flushOnChange } from './rest/adapters/flush.ts';
 import type { RestDependencies } from './rest/contract/dependencies.ts';
 import { tooOften } from './rest/contract/errors.ts';
+import type { IdentityDoor } from './rest/contract/identity-door.ts';
 import { DEFAULT_LIMITS } from './rest/contract/limits.ts';
 import { createWriteBudgets } from './rest/objects/budgets.ts';
 import { presentNodes } from './rest/objects/present.ts';
@@ -187,6 +195,9 @@ export async function createApp(
     ids.reset();
   };
   epochs.onRestored(startOver);
+  epochs.onRestored(() => {
+    logins?.restored(stop.signal).catch((err) => log.error({ err }, 'Logins of before the restore go on'));
+  });
   // Each use has its own limits, so that none takes the events of another one.
   const recorderOf = (client: KubeClient) =>
     overrides.events ??
@@ -209,6 +220,7 @@ export async function createApp(
   const segments = createSegments({ client, namespace });
   const audit = config.audit.isEnabled ? building.use(createAuditLog({ segments, log, metrics })) : undefined;
   const auditing = audit && { audit: { record: audit.record, recordsAddresses: config.audit.recordsAddresses } };
+  const logins = openIdentity(config, { client, stores, audit, log, now });
   const clientAddress = (request: IncomingMessage) => addressOf(request, config.server.trustProxy);
   const { credentials, isAlone } = await createCredentials(client, log, stop.signal);
   const sharedPlaces = isAlone
@@ -289,6 +301,7 @@ export async function createApp(
   });
   measureFleet(metrics, { leadership, stores, kinds, agents, usage, budgets, now });
 
+  const external = building.use(openExternalProvider(config, log));
   const deps = createClusterDependencies({
     client,
     namespace,
@@ -314,7 +327,10 @@ export async function createApp(
       isBusEnabled: config.isBusEnabled,
       hasRouters: config.hasRouters,
     },
+    groupsPrefix: config.auth.groupsPrefix,
     tokenAudience: config.tokenAudience ?? '',
+    identity: identityDoor(config, external, logins),
+    issuers: { byIssuer: (issuer) => verifierOf(issuer, config, external, logins) },
     authenticator: overrides.authenticator,
     authorizer: overrides.authorizer,
     clock: now,
@@ -367,6 +383,7 @@ export async function createApp(
       running.use(startHeartbeat({ client, namespace, identity, host: hostOf(address), ...versionsOf(config), log }));
       running.use(leadership);
       void agents.run(stop.signal);
+      void logins?.run(stop.signal);
       void sharedPlaces?.run({ call: agents.leader.call, address }, stop.signal);
       addresses.rest = (await rest.listen({ port, host })).port;
     },
@@ -383,6 +400,34 @@ export async function createApp(
     },
   };
 }
+
+interface IdentitySources extends Pick<IdentityOptions, 'client' | 'stores' | 'log'> {
+  audit: Pick<AuditLog, 'record'> | undefined;
+  now(): number;
+}
+
+/** Users and logins of the mode embedded; absent while logins are off. */
+function openIdentity(config: Config, { client, stores, audit, log, now }: IdentitySources): Identity | undefined {
+  const { auth, publicUrl, namespace } = config;
+  const { embedded } = auth;
+  if (!embedded || !publicUrl || loginOff({ publicUrl, allowsHttp: auth.allowsHttp }) !== undefined) return undefined;
+  return createIdentity({
+    ...{ client, namespace, stores, log, now },
+    issuer: `${withoutSlash(publicUrl)}/oidc`,
+    audience: embedded.clientId,
+    prefix: auth.groupsPrefix,
+    ...{ given: embedded.given, ttls: embedded.ttls, bootstrap: embedded.bootstrap },
+    events: createLoginEvents({
+      record: (event) => audit?.record(event),
+      recordsAddresses: config.audit.recordsAddresses,
+      clock: systemClock,
+    }),
+    replicas: () => REPLICAS,
+  });
+}
+
+/** Replicas that an installation has: bounds of the whole installation are shared among them. */
+const REPLICAS = 2;
 
 /** By their Leases: these are few, and only a new leader asks. */
 function runningReplicas({ namespace, identity }: Config, client: KubeClient) {
@@ -537,6 +582,64 @@ function versionsOf({ releasesFolder, releasesUrl, publicUrl = '' }: Config) {
   };
 }
 
+/** The provider of AUTH_MODE=external, which nothing waits for. */
+function openExternalProvider({ auth, publicUrl = '' }: Config, log: Log) {
+  const { provider: settings, allowsHttp, groupsPrefix: prefix } = auth;
+  if (!settings) return undefined;
+  const fetch = createProviderFetch({ caFile: settings.caFile });
+  const provider = createExternalProvider({ ...settings, allowsHttp, prefix, fetch, log });
+  const callback = `${withoutSlash(publicUrl)}/api/v3/user/oauth/callback`;
+  const browser = createBrowserLogin({
+    discovery: provider.discovery,
+    callback,
+    seals: createSeals(settings.clientSecret),
+    ttlMs: LOGIN_MS,
+    asksAgain: false,
+    examine: provider.examine,
+  });
+  return {
+    ...{ settings, provider, browser },
+    [Symbol.asyncDispose]() {
+      provider[Symbol.dispose]();
+      return fetch[Symbol.asyncDispose]();
+    },
+  };
+}
+
+type OpenProvider = NonNullable<ReturnType<typeof openExternalProvider>>;
+
+/** ms that a login in the browser may take. */
+const LOGIN_MS = 600_000;
+
+const withoutSlash = (url: string) => url.replace(/(?<!\/)\/+$/, '');
+
+/** Users and logins as REST has them. */
+function identityDoor(
+  { auth, publicUrl = '' }: Config,
+  external: OpenProvider | undefined,
+  logins: Identity | undefined,
+): IdentityDoor | undefined {
+  const off = loginOff({ publicUrl, allowsHttp: auth.allowsHttp });
+  if (off !== undefined) return { off };
+  if (logins) return { mode: 'embedded', ...logins };
+  if (!external) return undefined;
+  const urls = { public: withoutSlash(publicUrl), console: auth.consoleUrl ?? withoutSlash(publicUrl) };
+  return { mode: 'external', external: external.provider, browser: external.browser, urls };
+}
+
+/** Who verifies the tokens of an issuer; undefined: the cluster. */
+function verifierOf(
+  issuer: string,
+  { publicUrl }: Config,
+  external: OpenProvider | undefined,
+  logins: Identity | undefined,
+) {
+  if (logins && issuer === logins.tokens.issuer) return logins.verifier;
+  if (external && withoutSlash(issuer) === withoutSlash(external.settings.issuer)) return external.provider;
+  const isOwn = issuer === NODE_TOKEN_ISSUER || (publicUrl && issuer === `${withoutSlash(publicUrl)}/oidc`);
+  return isOwn ? 'refused' : undefined;
+}
+
 /** Where the certificate comes from that clients see; absent: plain HTTP. */
 function openTls(
   { server: { tls }, namespace }: Config,
@@ -544,7 +647,7 @@ function openTls(
   signal: AbortSignal,
 ): TlsSource | undefined {
   if (!tls) return undefined;
-  if ('certFile' in tls) return createTlsFiles(tls, { log });
+  if ('cert' in tls) return createTlsFiles(tls, { log });
   const own = createOwnCertificate({ client, namespace, stores, hosts: tls.hosts, log });
   void own.run(signal);
   return own;

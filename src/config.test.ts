@@ -203,6 +203,13 @@ describe('every variable of the environment', () => {
   /** a value that is not the default, and what else the variable needs */
   const ROUTERS = { ROUTERS_ENABLED: 'true', ROUTER_HUB: 'true' };
   const HUB = { BUS_ENABLED: 'true', BUS_HUB_REPLICAS: '1' };
+  const PROVIDER = {
+    OIDC_ISSUER_URL: 'https://login.example',
+    OIDC_CLIENT_ID: 'skerry',
+    OIDC_CLIENT_SECRET: '12345678901234567890',
+  };
+  const EXTERNAL = { ...PROVIDER, AUTH_MODE: 'external' };
+  const BASE64_PEM = Buffer.from(PEM).toString('base64');
   const SAMPLES: Readonly<Record<string, string | [string, Record<string, string>]>> = {
     CONTROLLER_NAMESPACE: 'plant',
     CONTROLLER_NAME: 'plant-3',
@@ -220,6 +227,10 @@ describe('every variable of the environment', () => {
     TLS_PATH_CERT: ['/c', { TLS_PATH_KEY: '/k' }],
     TLS_PATH_KEY: ['/k', { TLS_PATH_CERT: '/c' }],
     TLS_PATH_CA: ['/a', { TLS_PATH_CERT: '/c', TLS_PATH_KEY: '/k' }],
+    TLS_PATH_INTERMEDIATE_CERT: ['/i', { TLS_PATH_CERT: '/c', TLS_PATH_KEY: '/k' }],
+    TLS_BASE64_CERT: [BASE64_PEM, { TLS_BASE64_KEY: BASE64_PEM }],
+    TLS_BASE64_KEY: [BASE64_PEM, { TLS_BASE64_CERT: BASE64_PEM }],
+    TLS_BASE64_INTERMEDIATE_CERT: [BASE64_PEM, { TLS_PATH_CERT: '/c', TLS_PATH_KEY: '/k' }],
     SKERRY_TLS_HOSTS: 'skerry.example',
     TRUST_PROXY: 'true',
     WS_REPLICA_MAX_CONCURRENT_WS: '7',
@@ -260,6 +271,14 @@ describe('every variable of the environment', () => {
     WS_HA_FAIL_FAST_ON_ROUTER_UNAVAILABLE: 'false',
     SKERRY_TOKEN_AUDIENCE: 'plant',
     KUBECONFIG: '/kubeconfig',
+    AUTH_MODE: ['external', PROVIDER],
+    OIDC_ISSUER_URL: ['https://other.example', EXTERNAL],
+    OIDC_CLIENT_ID: ['other', EXTERNAL],
+    OIDC_CLIENT_SECRET: ['other', EXTERNAL],
+    AUTH_INSECURE_ALLOW_HTTP: 'true',
+    CONSOLE_URL: 'https://console.example',
+    SKERRY_GROUPS_PREFIX: 'plant',
+    SKERRY_OIDC_CA_FILE: ['/ca', EXTERNAL],
   };
   const sampleOf = (name: string) => SAMPLES[name] ?? (/_IMAGE_\d$/.test(name) ? 'mirror.example/image:1' : undefined);
   const read = (env: Record<string, string>) => {
@@ -273,7 +292,7 @@ describe('every variable of the environment', () => {
       throw new Error(`a row of SAMPLES is missing: a value of ${name} that is not the default`);
     const [value, others] = Array.isArray(sample) ? sample : [sample, {}];
     // Certificates and keys come in pairs, and so do host and user of tunnels: one of the two alone is refused.
-    const before = /^TLS_PATH_(CERT|KEY)$|^TUNNEL_(HOST|USERNAME)$/.test(name) ? {} : others;
+    const before = /^TLS_(PATH|BASE64)_(CERT|KEY)$|^TUNNEL_(HOST|USERNAME)$/.test(name) ? {} : others;
     expect(read({ ...others, [name]: value })).not.toEqual(read(before));
   });
 
@@ -294,6 +313,28 @@ describe('every variable of the environment', () => {
   });
 
   it.each([
+    [{ AUTH_MODE: 'external' }, /AUTH_MODE=external needs OIDC_ISSUER_URL, OIDC_CLIENT_ID, OIDC_CLIENT_SECRET/],
+    [{ ...EXTERNAL, OIDC_CLIENT_SECRET: '' }, /AUTH_MODE=external needs OIDC_CLIENT_SECRET$/],
+    [{ AUTH_MODE: 'both' }, /AUTH_MODE="both"/],
+    [{ ...EXTERNAL, OIDC_ISSUER_URL: 'http://login.example' }, /OIDC_ISSUER_URL=.*AUTH_INSECURE_ALLOW_HTTP=true/],
+    [{ ...EXTERNAL, OIDC_ISSUER_URL: 'https://login.example?a' }, /OIDC_ISSUER_URL=.*without credentials, query/],
+    [
+      { ...EXTERNAL, OIDC_ISSUER_URL: 'https://a.example/oidc', CONTROLLER_PUBLIC_URL: 'https://a.example/' },
+      /OIDC_ISSUER_URL=.*is the issuer of this controller itself/,
+    ],
+    [{ ...EXTERNAL, OIDC_CLIENT_ID: 'a:b' }, /OIDC_CLIENT_ID="a:b"/],
+    [{ AUTH_INSECURE_ALLOW_HTTP: 'yes' }, /AUTH_INSECURE_ALLOW_HTTP="yes"/],
+    [{ CONSOLE_URL: 'ftp://console.example' }, /CONSOLE_URL=/],
+    [{ CONSOLE_URL: 'https://ann:secret@console.example' }, /CONSOLE_URL=/],
+    [{ SKERRY_GROUPS_PREFIX: 'system' }, /SKERRY_GROUPS_PREFIX="system"/],
+    [{ SKERRY_GROUPS_PREFIX: 'plant:' }, /SKERRY_GROUPS_PREFIX="plant:"/],
+    [{ TLS_PATH_CERT: '/c' }, /TLS_PATH_CERT and TLS_PATH_KEY need each other/],
+    [{ TLS_BASE64_CERT: BASE64_PEM, TLS_PATH_CERT: '/c' }, /TLS_PATH_CERT and TLS_BASE64_CERT exclude each other/],
+    [{ TLS_BASE64_KEY: BASE64_PEM, TLS_PATH_KEY: '/k' }, /TLS_PATH_KEY and TLS_BASE64_KEY exclude each other/],
+    [{ TLS_BASE64_INTERMEDIATE_CERT: BASE64_PEM }, /TLS_BASE64_INTERMEDIATE_CERT need TLS_PATH_CERT/],
+    [{ TLS_BASE64_CERT: 'a certificate' }, /TLS_BASE64_CERT="a certificate": has to be text in PEM, in base64/],
+    [{ TLS_BASE64_KEY: 'aGVsbG8=' }, /TLS_BASE64_KEY: has to be text in PEM, in base64/],
+    [{ TLS_BASE64_CERT: BASE64_PEM, TLS_BASE64_KEY: BASE64_PEM, SKERRY_TLS_HOSTS: 'a.example' }, /exclude each other/],
     [{ BUS_HUB_REPLICAS: '3' }, /BUS_HUB_REPLICAS needs BUS_ENABLED/],
     [{ ROUTER_HUB: 'true' }, /ROUTER_HUB needs ROUTERS_ENABLED/],
     [{ ROUTERS_ENABLED: 'true', ROUTER_HUB: 'true', CONTROL_PLANE: 'remote' }, /ROUTER_HUB needs CONTROL_PLANE/],

@@ -16,7 +16,9 @@ interface Options {
   signal?: AbortSignal;
   env?: NodeJS.ProcessEnv;
   connected?(flags: ClusterFlags): void;
-  /** gets each part of the output as it is written */
+  /** the standard input, which is no terminal */
+  input?: string;
+  /** gets each part of the output, that of errors included, as it is written */
   wrote?(text: string): void;
 }
 
@@ -36,6 +38,7 @@ export function pluginWith(
     now = Date.now,
     signal = new AbortController().signal,
     env = {},
+    input,
     wrote = () => {},
   }: Omit<Options, 'connected'> = {},
 ) {
@@ -48,9 +51,10 @@ export function pluginWith(
       },
       err: (text) => {
         err += text;
+        wrote(text);
       },
       streams: {
-        input: Readable.from([]),
+        input: Readable.from(input === undefined ? [] : [Buffer.from(input)]),
         output: collect((text) => {
           out += text;
         }),

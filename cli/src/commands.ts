@@ -1,12 +1,16 @@
 import { rebuild, start, stop } from './commands/actions.ts';
 import { apply } from './commands/apply.ts';
+import { authenticationConfig } from './commands/authentication-config.ts';
 import { backup, restore } from './commands/backup.ts';
 import { busCreds } from './commands/bus.ts';
 import { cp } from './commands/cp.ts';
+import { credential } from './commands/credential.ts';
 import { describe } from './commands/describe.ts';
 import { doctor } from './commands/doctor.ts';
 import { exec } from './commands/exec.ts';
 import { get } from './commands/get.ts';
+import { login } from './commands/login.ts';
+import { logout } from './commands/logout.ts';
 import { logs } from './commands/logs.ts';
 import { nodes } from './commands/nodes.ts';
 import { provision } from './commands/provision.ts';
@@ -32,5 +36,9 @@ export const COMMANDS: readonly Command[] = [
   backup,
   restore,
   doctor,
+  login,
+  logout,
+  credential,
+  authenticationConfig,
   version,
 ];

@@ -14,6 +14,11 @@ export const BOUNDS = {
   argument: 4096,
   path: 255,
   name: 253,
+  /** e-mail address of a user (RFC 5321) */
+  email: 254,
+  groupsOfUser: 64,
+  /** former names of a group */
+  groupAliases: 16,
   /** v3 names of kinds that accept any text */
   anyName: 255,
   entryName: 63,

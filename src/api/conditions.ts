@@ -42,6 +42,7 @@ export type ConditionType = keyof typeof CONDITIONS;
 
 /** Why a microservice may not run as asked (verdicts), each reason with its documentation. */
 export const VERDICT_REASONS = {
+  NotUsed: 'The installation uses one object of this kind, which has another name.',
   NameTaken: 'The v3 name belongs to another object: one of the system, else the older one.',
   UuidTaken: 'The uuid belongs to another object: one of the system, else the one whose status recorded it first.',
   IdTaken: 'The id that the spec asks for belongs to another object; this one was given another.',

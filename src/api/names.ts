@@ -52,6 +52,8 @@ export const LABELS = {
   nodeKey: `${GROUP}/node-key`,
   /** Secrets with a part of the audit log */
   auditLog: `${GROUP}/audit-log`,
+  /** Secrets of users and logins; the value says of what: user, email, artefact, once, keys, bootstrap */
+  identity: `${GROUP}/identity`,
   /** Leases of replicas of the controller */
   replica: `${GROUP}/replica`,
   /** on these Leases: version of the controller; the customary label */
@@ -105,6 +107,10 @@ export const ANNOTATIONS = {
   usedBy: `${GROUP}/used-by`,
   /** on core objects and Services: when REST last changed it, RFC 3339 */
   updatedAt: `${GROUP}/updated-at`,
+  /** on the Secret of a user: JSON of what replicas know of it without its content */
+  identityFacts: `${GROUP}/identity-facts`,
+  /** on a Secret of a login: when the leader removes it, RFC 3339 */
+  expires: `${GROUP}/expires`,
   /** on an Application: hash of the reference to its template that was rendered last */
   template: `${GROUP}/template`,
   /** on an Application of the system: when its debug shell goes unless it is in use, RFC 3339 */
@@ -243,11 +249,21 @@ export const AUTHORITY_SECRET_PREFIX = 'skerry-ca-';
 export const PLATFORM_SECRET_PREFIX = 'skerry-platform-';
 /** How the names of Secrets with keys of the message bus begin. */
 export const BUS_SECRET_PREFIX = 'skerry-bus-';
+/** How the names of Secrets of users and logins begin. */
+export const IDENTITY_SECRETS = {
+  user: 'skerry-user-',
+  email: 'skerry-email-',
+  artefact: 'skerry-oidc-',
+  once: 'skerry-once-',
+  keys: 'skerry-identity-keys',
+  bootstrap: 'skerry-bootstrap-admin',
+} as const;
 /** How the names of Secrets begin whose keys the system keeps for itself: none is shareable, and no certificate has such a name. */
 export const SYSTEM_SECRET_PREFIXES: readonly string[] = [
   AUTHORITY_SECRET_PREFIX,
   PLATFORM_SECRET_PREFIX,
   BUS_SECRET_PREFIX,
+  ...Object.values(IDENTITY_SECRETS),
   'node-key-',
   'provisioning-key-',
 ];

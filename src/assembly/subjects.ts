@@ -8,6 +8,7 @@ import { busRules } from '../subjects/bus-rules/subject.ts';
 import { busServers } from '../subjects/bus-servers/subject.ts';
 import { catalog } from '../subjects/catalog/subject.ts';
 import { content } from '../subjects/content/subject.ts';
+import { identity } from '../subjects/identity/subject.ts';
 import type { KindKey } from '../subjects/kinds.ts';
 import { nodes, type Silence } from '../subjects/nodes/subject.ts';
 import { pki } from '../subjects/pki/subject.ts';
@@ -43,6 +44,7 @@ export const SUBJECTS: readonly Subject[] = [
   accounts,
   catalog,
   access,
+  identity,
   content,
   pki,
   workloads,

@@ -64,8 +64,8 @@ export function createStores({ namespace, kinds = KINDS, log }: StoresOptions): 
   const ofKinds = Object.entries(kinds).map(([key, kind]) => [key, store(kind.resource, indexesOf(kind))]);
   return {
     ...(Object.fromEntries(ofKinds) as KindStores),
-    // The audit log changes every few seconds, and nothing is computed from it.
-    secrets: store(CORE_RESOURCES.secrets, CORE_INDEXES.secrets, { withoutLabels: [LABELS.auditLog] }),
+    // The audit log changes every few seconds, and Secrets of users at each login: nothing that agents wait for is computed from them.
+    secrets: store(CORE_RESOURCES.secrets, CORE_INDEXES.secrets, { withoutLabels: [LABELS.auditLog, LABELS.identity] }),
     configMaps: store(CORE_RESOURCES.configMaps, CORE_INDEXES.configMaps),
     roles: store(RBAC_RESOURCES.roles, RBAC_INDEXES.roles),
     roleBindings: store(RBAC_RESOURCES.roleBindings, RBAC_INDEXES.roleBindings),

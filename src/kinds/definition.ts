@@ -53,7 +53,7 @@ export interface Kind<T extends KindObject = KindObject, Key extends string = st
   /** rules look its objects up (`ReferencedObjects`): agents are served from its store, and a change of an object reaches nodes */
   readonly lookedUp?: true;
   /** the row of the roles for its objects (src/rest/access/roles.ts) */
-  readonly access: 'workloads' | 'infrastructure' | 'installation';
+  readonly access: 'workloads' | 'infrastructure' | 'installation' | 'identity';
   /** the support document has the members of its spec without their values */
   readonly withholdsTexts?: true;
   readonly rest: KindRest<T>;

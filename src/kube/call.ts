@@ -34,6 +34,8 @@ export interface ApiCall {
   path: string;
   body?: unknown;
   contentType?: string;
+  /** the media type of the response, where it is not the usual one */
+  accept?: string;
   repeatable: boolean;
 }
 
@@ -74,12 +76,11 @@ async function exchange(context: CallContext, call: ApiCall, signal: AbortSignal
     const response = await context.transport.send({
       method: call.method,
       path: call.path,
-      ...(call.body === undefined
-        ? {}
-        : {
-            body: JSON.stringify(call.body),
-            headers: { 'content-type': call.contentType ?? 'application/json' },
-          }),
+      headers: {
+        ...(call.body !== undefined && { 'content-type': call.contentType ?? 'application/json' }),
+        ...(call.accept !== undefined && { accept: call.accept }),
+      },
+      ...(call.body !== undefined && { body: JSON.stringify(call.body) }),
       lane: 'call',
       signal,
     });

@@ -6,7 +6,7 @@ import { groupResource, isEnded, type KubeObject, type ObjectRef, type Resource,
 import { createPageSize, PAGE_SIZE } from './page-size.ts';
 import { pathOf, type Query, withQuery } from './path.ts';
 import { typed } from './response.ts';
-import { createTransport } from './transport.ts';
+import { createTransport, METADATA_ONLY } from './transport.ts';
 import { type WatchContext, type WatchEvent, type WatchOptions, watchStream } from './watch-stream.ts';
 
 export * from './api-error.ts';
@@ -19,6 +19,8 @@ export interface ListOptions extends CallOptions {
   /** Page size; default 500, 0 for all objects in one response. */
   limit?: number;
   continueToken?: string;
+  /** the objects have their metadata alone */
+  metadataOnly?: boolean;
 }
 
 export interface ListPage<T> {
@@ -232,7 +234,14 @@ function clientOver(core: Core): KubeClient {
       });
       const body = (await performCall(
         options.limit === 0 ? core : paging,
-        { verb: 'list', resource: groupResource(resource), method: 'GET', path, repeatable: true },
+        {
+          verb: 'list',
+          resource: groupResource(resource),
+          method: 'GET',
+          path,
+          repeatable: true,
+          ...(options.metadataOnly && { accept: METADATA_ONLY.list }),
+        },
         { timeoutMs: LIST_MS, ...options },
       )) as { items?: T[] | null; metadata: { resourceVersion: string; continue?: string } };
       const page: ListPage<T> = {

@@ -16,10 +16,12 @@ export interface Selection {
   readonly withoutLabels?: readonly string[];
   /** One object by name. */
   readonly name?: string;
+  /** The API server sends the metadata of the objects alone. */
+  readonly metadataOnly?: boolean;
 }
 
 /** A selection as the query of a list or watch. */
-export function selectionQuery({ namespace, labels = {}, withoutLabels = [], name }: Selection) {
+export function selectionQuery({ namespace, labels = {}, withoutLabels = [], name, metadataOnly }: Selection) {
   const pairs = [
     ...Object.entries(labels).map(([key, value]) => `${key}=${value}`),
     ...withoutLabels.map((key) => `!${key}`),
@@ -28,6 +30,7 @@ export function selectionQuery({ namespace, labels = {}, withoutLabels = [], nam
     ...(namespace === undefined ? {} : { namespace }),
     ...(pairs.length === 0 ? {} : { labelSelector: pairs.sort().join(',') }),
     ...(name === undefined ? {} : { fieldSelector: `metadata.name=${name}` }),
+    ...(metadataOnly ? { metadataOnly } : {}),
   };
 }
 

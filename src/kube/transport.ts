@@ -14,6 +14,13 @@ interface TransportRequest {
   signal: AbortSignal;
 }
 
+/** Media types of responses that have the metadata of objects alone. */
+const METADATA = 'g=meta.k8s.io;v=v1';
+export const METADATA_ONLY = {
+  list: `application/json;as=PartialObjectMetadataList;${METADATA}`,
+  watch: `application/json;as=PartialObjectMetadata;${METADATA}`,
+} as const;
+
 /** HTTP requests to the API server with the credentials of the KubeConfig. */
 export interface KubeTransport extends AsyncDisposable {
   send(request: TransportRequest): Promise<Dispatcher.ResponseData>;

@@ -7,7 +7,7 @@ import { createJsonLines } from './json-lines.ts';
 import { groupResource, type KubeObject, type Resource } from './object.ts';
 import { pathOf, withQuery } from './path.ts';
 import { errorFrom, readResponseBody, typed } from './response.ts';
-import { type KubeTransport, translate } from './transport.ts';
+import { type KubeTransport, METADATA_ONLY, translate } from './transport.ts';
 
 export interface WatchOptions {
   signal?: AbortSignal;
@@ -19,6 +19,8 @@ export interface WatchOptions {
   resourceVersion?: string;
   /** Stream the current state first, as ADDED events closed by a bookmark annotated `k8s.io/initial-events-end`. */
   sendInitialEvents?: boolean;
+  /** the objects of events have their metadata alone */
+  metadataOnly?: boolean;
   /** The number of seconds after which the server is to end the watch. */
   timeoutSeconds?: number;
   /** Called when the server has accepted the watch, possibly long before the first event. */
@@ -60,7 +62,7 @@ export async function* watchStream<T extends KubeObject>(
   const start = performance.now();
   let code = '';
   try {
-    const response = await openWatch(transport, path, stop, options.timeoutMs ?? CALL_MS);
+    const response = await openWatch(transport, path, stop, options);
     code = String(response.statusCode);
     if (response.statusCode >= 400) {
       using deadline = startDeadline(CALL_MS, stop.signal);
@@ -88,13 +90,20 @@ async function openWatch(
   transport: KubeTransport,
   path: string,
   stop: AbortController,
-  timeoutMs: number,
+  { timeoutMs = CALL_MS, metadataOnly }: Pick<WatchOptions, 'timeoutMs' | 'metadataOnly'>,
 ): Promise<Dispatcher.ResponseData> {
   const cancel = systemClock.after(timeoutMs, () => {
     stop.abort(new TransportError('timeout', `no response headers within ${timeoutMs} ms`));
   });
   try {
-    const send = () => transport.send({ method: 'GET', path, lane: 'watch', signal: stop.signal });
+    const send = () =>
+      transport.send({
+        method: 'GET',
+        path,
+        ...(metadataOnly && { headers: { accept: METADATA_ONLY.watch } }),
+        lane: 'watch',
+        signal: stop.signal,
+      });
     const first = await send();
     if (first.statusCode !== 401) return first;
     transport.reload();

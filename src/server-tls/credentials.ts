@@ -17,11 +17,16 @@ export interface TlsCredentials {
 export function credentialsOf(texts: {
   cert: string;
   key: string;
+  /** certificates that lead from `cert` to its authority */
+  intermediates?: string | undefined;
   authorities?: string | undefined;
 }): TlsCredentials | { problem: string } {
-  const { cert, key } = texts;
-  const facts = readPair({ cert, key });
+  const { key, intermediates } = texts;
+  const facts = readPair({ cert: texts.cert, key });
   if ('problem' in facts) return facts;
+  if (intermediates !== undefined && readCertificates(intermediates).length === 0)
+    return { problem: 'the intermediate certificates are no certificates in PEM' };
+  const cert = intermediates === undefined ? texts.cert : servedChain(texts.cert, intermediates);
   const authorities = signerFirst(readCertificates(cert), texts.authorities ?? '');
   return { cert: servedChain(cert, authorities), key, authorities, facts };
 }

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,6 +10,7 @@ import { createRest } from '../assembly/rest.ts';
 import { silentLog } from '../lib/log.ts';
 import { createMemoryDependencies } from '../rest/_memory.ts';
 import { createTlsFiles } from './files.ts';
+import type { TlsSource } from './source.ts';
 
 const made = () => {
   const { cert, key, ca } = makeCertificate(temporaryFolder(), ['localhost']);
@@ -20,14 +22,14 @@ type Made = ReturnType<typeof made>;
 function start(first: Made) {
   const folder = temporaryFolder();
   const files = {
-    certFile: join(folder, 'tls.crt'),
-    keyFile: join(folder, 'tls.key'),
-    caFile: join(folder, 'ca.crt'),
+    cert: { file: join(folder, 'tls.crt') },
+    key: { file: join(folder, 'tls.key') },
+    ca: { file: join(folder, 'ca.crt') },
   };
   const write = ({ cert, key, ca }: Partial<Made>) => {
-    if (cert !== undefined) writeFileSync(files.certFile, cert);
-    if (key !== undefined) writeFileSync(files.keyFile, key);
-    if (ca !== undefined) writeFileSync(files.caFile, ca);
+    if (cert !== undefined) writeFileSync(files.cert.file, cert);
+    if (key !== undefined) writeFileSync(files.key.file, key);
+    if (ca !== undefined) writeFileSync(files.ca.file, ca);
   };
   write(first);
   const warnings: object[] = [];
@@ -113,4 +115,108 @@ test('the authority that signed the certificate comes first in the list for mach
   const { source } = start({ ...one, ca: `${other.ca}${one.ca}` });
   using _ = source;
   expect(source.current?.authorities.replaceAll(/\s/g, '')).toBe(`${one.ca}${other.ca}`.replaceAll(/\s/g, ''));
+});
+
+/** A root, an authority that it signed, and a certificate of localhost by that authority. */
+function chained() {
+  const folder = temporaryFolder();
+  const file = (name: string) => join(folder, name);
+  const openssl = (...args: string[]) => execFileSync('openssl', args, { stdio: ['ignore', 'ignore', 'pipe'] });
+  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
+  const isAuthority = ['-addext', 'keyUsage=keyCertSign', '-days', '2'];
+  openssl(
+    'req',
+    '-x509',
+    '-subj',
+    '/CN=root',
+    ...isAuthority,
+    ...key,
+    '-keyout',
+    file('root.key'),
+    '-out',
+    file('root.pem'),
+  );
+  const request = (name: string, subject: string) =>
+    openssl('req', ...key, '-subj', `/CN=${subject}`, '-keyout', file(`${name}.key`), '-out', file(`${name}.csr`));
+  const sign = (name: string, by: string, extensions: string) => {
+    writeFileSync(file(`${name}.ext`), extensions);
+    const signer = ['-CA', file(`${by}.pem`), '-CAkey', file(`${by}.key`), '-CAcreateserial', '-days', '2'];
+    const extended = ['-extfile', file(`${name}.ext`), '-out', file(`${name}.pem`)];
+    openssl('x509', '-req', '-in', file(`${name}.csr`), ...signer, ...extended);
+  };
+  request('between', 'between');
+  sign('between', 'root', 'basicConstraints=critical,CA:true\nkeyUsage=keyCertSign\n');
+  request('server', 'server');
+  sign('server', 'between', 'subjectAltName=DNS:localhost\nextendedKeyUsage=serverAuth\n');
+  const text = (name: string) => readFileSync(file(name), 'utf8');
+  return { root: text('root.pem'), between: text('between.pem'), cert: text('server.pem'), key: text('server.key') };
+}
+
+describe('intermediate certificates', () => {
+  const { root, between, cert, key } = chained();
+  const served = async (source: TlsSource) => {
+    const server = createRest({
+      deps: createMemoryDependencies(),
+      tls: { cert: source.current?.cert ?? '', key: source.current?.key ?? '' },
+    });
+    const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
+    return { port, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
+  };
+  const given = (text: string, variable: string) => ({ text, variable });
+
+  test('of a text are sent with the certificate, so that a client knows the root alone', async () => {
+    using source = createTlsFiles(
+      {
+        cert: given(cert, 'TLS_BASE64_CERT'),
+        key: given(key, 'TLS_BASE64_KEY'),
+        intermediates: given(between, 'TLS_BASE64_INTERMEDIATE_CERT'),
+      },
+      { log: silentLog },
+    );
+    await using server = await served(source);
+    (await handshake(server.port, root)).destroy();
+  });
+
+  test('are needed where the certificate stands alone', async () => {
+    using source = createTlsFiles(
+      { cert: given(cert, 'TLS_BASE64_CERT'), key: given(key, 'TLS_BASE64_KEY') },
+      { log: silentLog },
+    );
+    await using server = await served(source);
+    await expect(handshake(server.port, root)).rejects.toThrow();
+  });
+
+  test('of a file are read again', async () => {
+    const folder = temporaryFolder();
+    const file = (name: string, text: string) => {
+      writeFileSync(join(folder, name), text);
+      return { file: join(folder, name) };
+    };
+    let due = () => {};
+    const clock = {
+      now: () => 0,
+      wall: () => 0,
+      after(_: number, callback: () => void) {
+        due = callback;
+        return () => {};
+      },
+    };
+    const files = { cert: file('c', cert), key: file('k', key), intermediates: file('i', root) };
+    using source = createTlsFiles(files, { log: silentLog, clock });
+    expect(source.current?.cert).not.toContain(between.trim());
+    file('i', between);
+    due();
+    await expect.poll(() => source.current?.cert).toContain(between.trim());
+  });
+
+  test('that are no certificates are refused with the name of the variable', () => {
+    const files = {
+      cert: given(cert, 'TLS_BASE64_CERT'),
+      key: given(key, 'TLS_BASE64_KEY'),
+      intermediates: given('x', 'TLS_BASE64_INTERMEDIATE_CERT'),
+    };
+    expect(() => createTlsFiles(files, { log: silentLog })).toThrow(
+      /TLS_BASE64_INTERMEDIATE_CERT: the intermediate certificates are no certificates/,
+    );
+  });
 });

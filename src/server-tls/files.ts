@@ -5,10 +5,15 @@ import type { Log } from '../lib/log.ts';
 import { credentialsOf, type TlsCredentials } from './credentials.ts';
 import { CurrentCredentials, type TlsSource } from './source.ts';
 
-interface TlsFiles {
-  certFile: string;
-  keyFile: string;
-  caFile?: string;
+/** A text in PEM: in a file, which is read again, or given with the environment by this variable. */
+export type PemSource = { file: string } | { text: string; variable: string };
+
+export interface TlsFiles {
+  cert: PemSource;
+  key: PemSource;
+  /** what leads from the certificate to its authority, where `cert` has the certificate alone */
+  intermediates?: PemSource;
+  ca?: PemSource;
 }
 
 /** The files are read again so often. A watch would miss the kubelet, which switches a symbolic link of another folder. */
@@ -21,11 +26,14 @@ const EVERY_MS = 10_000;
 export function createTlsFiles(files: TlsFiles, { log, clock = systemClock }: { log: Log; clock?: Clock }): TlsSource {
   const credentials = new CurrentCredentials(log);
   const stop = new AbortController();
+  const sources = [files.cert, files.key, files.intermediates, files.ca];
   let cancel = () => {};
 
   async function readAgain(): Promise<void> {
-    const [cert = '', key = '', authorities] = await Promise.all(pathsOf(files).map((path) => readFile(path, 'utf8')));
-    credentials.take(named(files, credentialsOf({ cert, key, authorities })));
+    const read = (source: PemSource | undefined) =>
+      source && 'file' in source ? readFile(source.file, 'utf8') : source?.text;
+    const texts = await Promise.all(sources.map(read));
+    credentials.take(named(files, texts));
   }
 
   function schedule(): void {
@@ -37,11 +45,12 @@ export function createTlsFiles(files: TlsFiles, { log, clock = systemClock }: { 
     });
   }
 
-  const [cert = '', key = '', authorities] = pathsOf(files).map((path) => readFileSync(path, 'utf8'));
-  const found = named(files, credentialsOf({ cert, key, authorities }));
+  const readNow = (source: PemSource | undefined) =>
+    source && 'file' in source ? readFileSync(source.file, 'utf8') : source?.text;
+  const found = named(files, sources.map(readNow));
   if ('problem' in found) throw new Error(`the certificate of the controller cannot be used: ${found.problem}`);
   credentials.take(found);
-  schedule();
+  if (sources.some((source) => source && 'file' in source)) schedule();
   return {
     get current() {
       return credentials.current;
@@ -57,11 +66,15 @@ export function createTlsFiles(files: TlsFiles, { log, clock = systemClock }: { 
   };
 }
 
-const pathsOf = ({ certFile, keyFile, caFile }: TlsFiles) => [certFile, keyFile, ...(caFile ? [caFile] : [])];
-
-/** The problem with the names of the files, which may differ from the names in its text. */
-const named = (
-  { certFile, keyFile }: TlsFiles,
-  found: TlsCredentials | { problem: string },
-): TlsCredentials | { problem: string } =>
-  'problem' in found ? { problem: `${certFile}, ${keyFile}: ${found.problem}` } : found;
+/** Certificate, key, intermediates and authorities as credentials; a problem with the names of files, which may differ from the names in its text. */
+function named(
+  files: TlsFiles,
+  [cert = '', key = '', intermediates, authorities]: readonly (string | undefined)[],
+): TlsCredentials | { problem: string } {
+  const found = credentialsOf({ cert, key, intermediates, authorities });
+  if (!('problem' in found)) return found;
+  const places = [files.cert, files.key, ...(files.intermediates ? [files.intermediates] : [])].map((source) =>
+    'file' in source ? source.file : source.variable,
+  );
+  return { problem: `${places.join(', ')}: ${found.problem}` };
+}

@@ -15,6 +15,9 @@ import { runtimeClassKind } from './catalog/kinds/runtime-class.ts';
 import { knowledgeKind } from './content/kinds/knowledge.ts';
 import { modelKind } from './content/kinds/model.ts';
 import { volumeMountKind } from './content/kinds/volume-mount.ts';
+import { authGroupKind } from './identity/kinds/auth-group.ts';
+import { authPolicyKind } from './identity/kinds/auth-policy.ts';
+import { authUserKind } from './identity/kinds/auth-user.ts';
 import { edgeNodeKind } from './nodes/kinds/edge-node.ts';
 import { certificateKind } from './pki/kinds/certificate.ts';
 import { certificateAuthorityKind } from './pki/kinds/certificate-authority.ts';
@@ -47,6 +50,9 @@ const ALL = [
   busUserRuleKind,
   routerHubKind,
   serviceKind,
+  authUserKind,
+  authGroupKind,
+  authPolicyKind,
 ] as const;
 
 type All = (typeof ALL)[number];

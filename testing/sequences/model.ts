@@ -17,7 +17,15 @@ export interface NodeSettings {
  * Kinds whose objects the controller makes of others, or of which there is one: accounts and users of the message bus follow from
  * applications, and src/subjects/bus-accounts tests them.
  */
-type MadeKind = 'busOperators' | 'busAccounts' | 'busUsers' | 'busHubs' | 'routerHubs';
+type MadeKind =
+  | 'busOperators'
+  | 'busAccounts'
+  | 'busUsers'
+  | 'busHubs'
+  | 'routerHubs'
+  | 'authUsers'
+  | 'authGroups'
+  | 'authPolicies';
 
 /** A kind without a row in a table of the sequences does not compile. */
 export type Kind = Exclude<KindKey, MadeKind> | keyof typeof CORE_KINDS;

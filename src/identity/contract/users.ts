@@ -50,7 +50,7 @@ export interface UserFacts extends UserFlags {
 
 /** The members of the Secret to write: those that are left out stay, undefined removes one. */
 export interface UserChange<R> {
-  next?: Partial<UserSecrets>;
+  next?: { [K in keyof UserSecrets]?: UserSecrets[K] | undefined };
   flags?: Partial<UserFlags>;
   result: R;
 }
@@ -82,6 +82,8 @@ export interface UserStore {
     signal: AbortSignal,
   ): Promise<StoredUser>;
   rename(uuid: string, email: string, signal: AbortSignal): Promise<void>;
+  /** Deletes the user, and frees the e-mail. */
+  remove(uuid: string, signal: AbortSignal): Promise<void>;
   /** From memory, for each request. */
   facts(uuid: string): UserFacts | undefined;
 }
@@ -111,8 +113,8 @@ export type AttemptDoor =
 /** The only way to a hash or a code. */
 export interface AccountLockout {
   /**
-   * Takes one of the account's attempts by a conditional write, then runs `check`; success resets. An unknown, locked or deleted
-   * account runs `dummy`. Resolves with the user, or undefined: the caller says the same words for every undefined.
+   * Takes one of the account's attempts by a conditional write, then runs `check`; success gives it back, and at the doors that ask for
+   * everything (login, mfa-disable) resets. An unknown, locked or deleted account runs `dummy`. Resolves with the user, or undefined: the caller says the same words for every undefined.
    */
   attempt(
     who: { email: string } | { uuid: string },
@@ -128,4 +130,16 @@ export interface SecondFactor {
   confirm(uuid: string, code: string, signal: AbortSignal): Promise<{ recoveryCodes: string[] }>;
   use(user: StoredUser, code: string, signal: AbortSignal): Promise<boolean>;
   disable(uuid: string, signal: AbortSignal): Promise<void>;
+}
+
+/** Gives users passwords. Each change ends every login of the user, and the attempts and devices that were counted. */
+export interface PasswordChange {
+  /** 400 with every violated rule; `resetToken` is used up in the same write, or the change is refused with 401. */
+  change(user: StoredUser, password: string, signal: AbortSignal, resetToken?: string): Promise<StoredUser>;
+  /** The same by a reset token, which names its user; 401 when it is not live. */
+  changeByToken(token: string, password: string, signal: AbortSignal): Promise<StoredUser>;
+  /** A token of one use in place of the present password; the one before is void. `expiresIn`: seconds. */
+  resetToken(uuid: string, signal: AbortSignal): Promise<{ token: string; expiresIn: number }>;
+  /** A temporary password, which the user has to change. */
+  reset(uuid: string, signal: AbortSignal): Promise<string>;
 }

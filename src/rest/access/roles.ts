@@ -66,7 +66,13 @@ const MATRIX: readonly Row[] = [
     developer: READ,
     viewer: READ,
   },
-  { resources: ['roles', 'rolebindings', 'authusers', 'authgroups'], sre: READ, developer: READ, viewer: READ },
+  {
+    kinds: 'identity',
+    resources: ['roles', 'rolebindings', 'authusers', 'authgroups'],
+    sre: READ,
+    developer: READ,
+    viewer: READ,
+  },
   // to give a role to a microservice
   { resources: ['roles'], names: BOUND_ROLES, sre: ['bind'] },
   { resources: ['events'], sre: WRITE },

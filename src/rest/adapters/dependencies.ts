@@ -14,6 +14,7 @@ import {
 } from '../../datastore/stores.ts';
 import { trackUsage } from '../../datastore/usage.ts';
 import { createReferences } from '../../datastore/use.ts';
+import type { Verifiers } from '../../identity/contract/tokens.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { createReplicas } from '../../replicas/replicas.ts';
 import { budgetsOf, DEFAULT_BUDGETS } from '../../rules/budget.ts';
@@ -21,8 +22,10 @@ import type { Lookups } from '../../rules/inputs.ts';
 import { DEFAULT_GROUPS_PREFIX } from '../../subjects/access/rules/names.ts';
 import { isShareable } from '../../subjects/content/rules/core-objects/form.ts';
 import { KINDS, type Kinds } from '../../subjects/kinds.ts';
+import { createDispatch } from '../access/dispatch.ts';
+import { createGrants } from '../access/grants.ts';
 import { createAccessReviewAuthorizer, createTokenReviewAuthenticator, type Reviewer } from '../access/reviews.ts';
-import type { Authenticator, Authorizer } from '../contract/access.ts';
+import type { Authenticator, Authorizer, Grants } from '../contract/access.ts';
 import type {
   KindsObjects,
   LiveObservations,
@@ -58,6 +61,10 @@ export interface ClusterDependenciesOptions {
   groupsPrefix?: string | undefined;
   /** of bearer tokens; an empty one also accepts tokens for the API server itself */
   tokenAudience?: string;
+  /** who verifies tokens that name an issuer of ours */
+  issuers?: Pick<Verifiers, 'byIssuer'>;
+  /** users and logins; absent: there are none */
+  identity?: RestDependencies['identity'];
   metrics?: RestMetrics;
   /** Unix ms */
   clock?: RestDependencies['clock'];
@@ -72,6 +79,16 @@ const SHAREABLE = { only: { labelSelector: `${LABELS.shareable}=true`, has: isSh
 /** The dependencies of the REST API over the cluster. */
 export function createClusterDependencies(options: ClusterDependenciesOptions): RestDependencies {
   const { client, namespace, stores, metrics, kinds = KINDS } = options;
+  const rbac = {
+    roles: createObjects({ client, namespace, resource: RBAC_RESOURCES.roles, store: stores.roles }),
+    roleBindings: createObjects({
+      client,
+      namespace,
+      resource: RBAC_RESOURCES.roleBindings,
+      store: stores.roleBindings,
+    }),
+    subjects: { prefix: options.groupsPrefix ?? DEFAULT_GROUPS_PREFIX, namespace },
+  };
   const reviewer: Reviewer = { post: (path, body, signal) => client.request('POST', path, body, { signal }) };
   return {
     ...(Object.fromEntries(
@@ -94,14 +111,7 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
     configMaps: createConfigMaps(
       createObjects({ client, namespace, ...SHAREABLE, resource: CORE_RESOURCES.configMaps, store: stores.configMaps }),
     ),
-    roles: createObjects({ client, namespace, resource: RBAC_RESOURCES.roles, store: stores.roles }),
-    roleBindings: createObjects({
-      client,
-      namespace,
-      resource: RBAC_RESOURCES.roleBindings,
-      store: stores.roleBindings,
-    }),
-    subjects: { prefix: options.groupsPrefix ?? DEFAULT_GROUPS_PREFIX, namespace },
+    ...rbac,
     lookups: options.lookups ?? createLookups(stores),
     registryPasswords: createRegistryPasswords({ client, namespace }),
     ownedSecrets: {
@@ -124,18 +134,25 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
     templates: options.templates,
     authenticator:
       options.authenticator ??
-      createTokenReviewAuthenticator({
-        reviewer,
-        metrics,
-        ...(options.tokenAudience
-          ? { audience: options.tokenAudience }
-          : { acceptApiServerTokens: options.tokenAudience === '' }),
+      createDispatch({
+        byIssuer: options.issuers?.byIssuer ?? (() => undefined),
+        cluster: createTokenReviewAuthenticator({
+          reviewer,
+          metrics,
+          ...(options.tokenAudience
+            ? { audience: options.tokenAudience }
+            : { acceptApiServerTokens: options.tokenAudience === '' }),
+        }),
       }),
+    identity: withGrants(options.identity, createGrants(rbac)),
     authorizer: options.authorizer ?? createAccessReviewAuthorizer({ reviewer, metrics, namespace }),
     self: options.self,
     clock: options.clock ?? Date.now,
   };
 }
+
+const withGrants = (door: RestDependencies['identity'], grants: Grants): RestDependencies['identity'] =>
+  door && door.off === undefined ? { ...door, grants } : door;
 
 /** For an installation without an audit log. */
 const NO_AUDIT: RestDependencies['audit'] = {

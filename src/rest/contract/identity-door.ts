@@ -5,7 +5,15 @@ import type { SigningKeys } from '../../identity/contract/keys.ts';
 import type { Once } from '../../identity/contract/once.ts';
 import type { LoginEvents, Strangers } from '../../identity/contract/strangers.ts';
 import type { TokenIssuer, TokenVerifier } from '../../identity/contract/tokens.ts';
-import type { AccountLockout, Passwords, SecondFactor, UserStore } from '../../identity/contract/users.ts';
+import type {
+  AccountLockout,
+  PasswordChange,
+  Passwords,
+  SecondFactor,
+  StoredUser,
+  UserStore,
+} from '../../identity/contract/users.ts';
+import type { Duties } from '../../subjects/identity/rules/duties.ts';
 import type { Grants } from './access.ts';
 import type { RestDependencies } from './dependencies.ts';
 
@@ -15,15 +23,17 @@ export type IdentityDoor = { off: string } | EmbeddedDoor | ExternalDoor;
 interface SharedDoor {
   off?: undefined;
   browser?: BrowserLogin;
+  /** without a slash at their ends: of this controller, and of the console */
+  urls?: { public: string; console: string };
   once?: Once;
-  strangers: Strangers;
-  events: LoginEvents;
   grants?: Grants;
 }
 
 /** The controller has the users itself. */
 export interface EmbeddedDoor extends SharedDoor {
   mode: 'embedded';
+  strangers: Strangers;
+  events: LoginEvents;
   users: UserStore;
   tokens: TokenIssuer;
   /** of the access tokens of `tokens` */
@@ -31,6 +41,9 @@ export interface EmbeddedDoor extends SharedDoor {
   keys: SigningKeys;
   lockout: AccountLockout;
   passwords: Passwords;
+  passwordChange: PasswordChange;
+  /** what the user has to show or do before it gets tokens */
+  duties(user: StoredUser): Duties;
   secondFactor?: SecondFactor;
   interactions?: Interactions;
 }
@@ -48,6 +61,17 @@ export function openDoor({ identity }: Pick<RestDependencies, 'identity'>): Embe
   if (!identity) throw notHere('this controller has no logins');
   if (identity.off !== undefined) throw notHere(identity.off);
   return identity;
+}
+
+/** A door with a login in the browser. */
+export type BrowserDoor = (EmbeddedDoor | ExternalDoor) & Required<Pick<SharedDoor, 'browser' | 'urls'>>;
+
+/** The same, and 501 without a login in the browser. */
+export function browserDoor(deps: Pick<RestDependencies, 'identity'>): BrowserDoor {
+  const door = openDoor(deps);
+  const { browser, urls } = door;
+  if (browser && urls) return { ...door, browser, urls };
+  throw notHere('this controller has no login in the browser: CONTROLLER_PUBLIC_URL says where it would end');
 }
 
 /** The same, and 501 when another provider has the users. */

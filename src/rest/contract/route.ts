@@ -47,7 +47,8 @@ export type Body<T extends z.ZodType = z.ZodType> =
     };
 
 interface Reply<T extends z.ZodType = z.ZodType> {
-  status: 200 | 201 | 202 | 204;
+  /** 302: the handler sets the header location */
+  status: 200 | 201 | 202 | 204 | 302;
   /** Absent for an empty body. */
   schema?: T;
 }
@@ -74,6 +75,8 @@ export interface Route<
   guessable?: boolean;
   /** It serves callers who have to change their password first, too. */
   ungated?: true;
+  /** The handler gets the token of the caller. */
+  passesToken?: true;
   /** The audit log has its requests although they change nothing: they read what gives access. */
   isAudited?: true;
   /** The route responds 501 only; client generators omit it. */
@@ -120,7 +123,7 @@ export interface Client {
   arrivedAt: number;
   /** the header Cookie */
   cookie?: string;
-  /** the header Authorization, on routes without authentication */
+  /** the header Authorization, on routes without authentication and with `passesToken` */
   authorization?: string;
 }
 

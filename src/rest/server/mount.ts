@@ -176,7 +176,7 @@ function answerer(route: AnyRoute, mounting: Mounting): Answerer {
           requestId: String(request.headers[REQUEST_ID]),
           arrivedAt,
           cookie: request.headers.cookie,
-          ...(route.access === 'public' && { authorization }),
+          ...((route.access === 'public' || route.passesToken) && { authorization }),
         },
         headers: {},
       };

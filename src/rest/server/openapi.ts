@@ -10,6 +10,7 @@ const DONE: Readonly<Record<AnyRoute['reply']['status'], string>> = {
   201: 'Created',
   202: 'Accepted',
   204: 'Done; no body',
+  302: 'Leads elsewhere, by the header Location',
 };
 
 /** What each error of REST means, by its status. */

@@ -1,0 +1,133 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { API_VERSION, FIELD_MANAGERS, IDENTITY_SECRETS, LABELS } from '../api/names.ts';
+import { CORE_RESOURCES, type Secret } from '../api/resources.ts';
+import type { AuthGroup } from '../api/v3/auth-group.ts';
+import { decodeData, encodeData } from '../datastore/keyed-text.ts';
+import { isAlreadyExists, isConflict } from '../kube/api-error.ts';
+import type { KubeClient } from '../kube/client.ts';
+import type { Store } from '../kube/store.ts';
+import type { Log } from '../lib/log.ts';
+import { normalEmail } from '../subjects/identity/rules/email.ts';
+import { SYSTEM_GROUPS } from '../subjects/identity/rules/groups.ts';
+import { passwordProblems } from '../subjects/identity/rules/password.ts';
+import type { LoginPolicy } from '../subjects/identity/rules/policy.ts';
+import { RESOURCES } from '../subjects/kinds.ts';
+import type { Passwords, UserStore } from './contract/users.ts';
+import { SECRET_TYPE, sha256 } from './secrets.ts';
+
+export interface BootstrapOptions {
+  client: KubeClient;
+  namespace: string;
+  users: UserStore;
+  groups: Store<AuthGroup>;
+  passwords: Passwords;
+  policy(): LoginPolicy;
+  /** of the environment; a generated one when absent */
+  given?: { username: string; password: string };
+  /** the generated password may be logged, once */
+  maySayPassword: boolean;
+  log: Log;
+}
+
+const RETRY_MS = 5_000;
+const GENERATED_NAME = 'admin';
+const fieldManager = FIELD_MANAGERS.rest;
+
+/**
+ * Makes the groups and the first administrator when logins are on. Every replica runs it: the Secret `skerry-bootstrap-admin` is
+ * created by exactly one. It never stops the start: a value that cannot be used is logged, and agents are served.
+ */
+export async function bootstrap(options: BootstrapOptions, signal: AbortSignal): Promise<void> {
+  for (;;) {
+    try {
+      await ensureGroups(options, signal);
+      return await ensureAdmin(options, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      options.log.warn({ err: error }, 'The first administrator is not made yet; the controller tries again');
+      await pause(RETRY_MS, undefined, { signal }).catch(() => {});
+      if (signal.aborted) return;
+    }
+  }
+}
+
+async function ensureGroups({ client, namespace, groups }: BootstrapOptions, signal: AbortSignal): Promise<void> {
+  await groups.whenSynced(signal);
+  for (const name of SYSTEM_GROUPS) {
+    if (groups.get(namespace, name)) continue;
+    const { authGroups } = RESOURCES;
+    const object = { apiVersion: API_VERSION, kind: authGroups.kind, metadata: { name, namespace }, spec: {} };
+    try {
+      groups.observe(await client.create(authGroups, object, { signal, fieldManager }));
+    } catch (error) {
+      if (!isAlreadyExists(error)) throw error;
+    }
+  }
+}
+
+async function ensureAdmin(options: BootstrapOptions, signal: AbortSignal): Promise<void> {
+  const { client, namespace, users, passwords, policy, given, maySayPassword, log } = options;
+  const ref = { namespace, name: IDENTITY_SECRETS.bootstrap };
+  const username = normalEmail(given?.username ?? GENERATED_NAME);
+  const problems = given ? passwordProblems(given.password, policy()) : [];
+  if (problems.length > 0) {
+    log.error({ problems }, 'OIDC_BOOTSTRAP_ADMIN_PASSWORD breaks the policy of passwords: no administrator is made');
+    return;
+  }
+  const present = await client.find(CORE_RESOURCES.secrets, ref, { signal });
+  const before = present && decodeData(present.data);
+  // Without values in the environment the administrator that exists stays.
+  if (before?.uuid && !given) return;
+  const state = given ? sha256(JSON.stringify([username, given.password])) : 'generated';
+  if (before?.uuid && before.state === state) return;
+
+  // Whoever has the turn in the Secret makes the user; a turn that was left is taken over.
+  const turn = `${sha256(`${Math.random()} ${process.pid}`).slice(0, 16)}`;
+  const password = given?.password ?? (before?.password || passwords.temporary());
+  const write = async (data: Record<string, string | undefined>, from: Secret | undefined) => {
+    const metadata = { ...(from?.metadata ?? ref), labels: { [LABELS.identity]: 'bootstrap' } };
+    const body: Secret = { apiVersion: 'v1', kind: 'Secret', type: SECRET_TYPE, metadata, data: encodeData(data) };
+    return from
+      ? client.replace(CORE_RESOURCES.secrets, body, { signal, fieldManager })
+      : client.create(CORE_RESOURCES.secrets, body, { signal, fieldManager });
+  };
+  const generated = given ? {} : { username, password };
+  let taken: Secret;
+  try {
+    taken = await write({ turn, uuid: before?.uuid, ...generated }, present);
+  } catch (error) {
+    if (isAlreadyExists(error) || isConflict(error)) return settle(options, ref, signal);
+    throw error;
+  }
+  if (before?.uuid) await users.remove(before.uuid, signal);
+  const namesake = await users.byEmail(username, signal);
+  if (namesake && !namesake.isBootstrap) {
+    log.warn({ username }, 'The name of the first administrator belongs to a user: none is made');
+    return;
+  }
+  if (namesake) await users.remove(namesake.uuid, signal);
+  const user = await users.create(
+    {
+      email: username,
+      groups: ['admin'],
+      hash: await passwords.hash(password, signal),
+      mustChangePassword: !given,
+      isBootstrap: true,
+    },
+    signal,
+  );
+  await write({ uuid: user.uuid, state, ...generated }, taken);
+  log.info({ username }, 'The first administrator is made');
+  if (!given)
+    log.info(
+      { secret: ref.name, ...(maySayPassword && { password }) },
+      'Its password is in the Secret, until it is changed',
+    );
+}
+
+/** Another replica makes it: waits, and takes over when it stopped on the way. */
+async function settle(options: BootstrapOptions, ref: { namespace: string; name: string }, signal: AbortSignal) {
+  await pause(RETRY_MS, undefined, { signal });
+  const secret = await options.client.find(CORE_RESOURCES.secrets, ref, { signal });
+  if (!decodeData(secret?.data).uuid || decodeData(secret?.data).turn) await ensureAdmin(options, signal);
+}

@@ -1,0 +1,177 @@
+import { IDENTITY_SECRETS, LABELS } from '../api/names.ts';
+import { CORE_RESOURCES, type Secret } from '../api/resources.ts';
+import type { AuthGroup } from '../api/v3/auth-group.ts';
+import type { AuthPolicy } from '../api/v3/auth-policy.ts';
+import type { AuthUser } from '../api/v3/auth-user.ts';
+import { HttpError } from '../http/http-error.ts';
+import type { KubeClient } from '../kube/client.ts';
+import type { KubeMetrics } from '../kube/metrics.ts';
+import { startReflector } from '../kube/reflector.ts';
+import { createStore, type MutableStore, type Store } from '../kube/store.ts';
+import { type Clock, systemClock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
+import { v3Name } from '../rules/names.ts';
+import { type Duties, mustEnroll } from '../subjects/identity/rules/duties.ts';
+import { AUTH_POLICY, type LoginPolicy, loginPolicy } from '../subjects/identity/rules/policy.ts';
+import { type BootstrapOptions, bootstrap } from './bootstrap.ts';
+import { createPasswordChange } from './change-password.ts';
+import type { SigningKeys } from './contract/keys.ts';
+import type { LoginEvents, Strangers } from './contract/strangers.ts';
+import type { TokenIssuer, TokenVerifier } from './contract/tokens.ts';
+import type { AccountLockout, PasswordChange, Passwords, StoredUser, UserStore } from './contract/users.ts';
+import { createKeys, type KeysOptions } from './keys.ts';
+import { createLockout } from './lockout.ts';
+import { createPasswords, type PasswordsOptions } from './passwords.ts';
+import { createStrangers } from './strangers.ts';
+import { createTokens } from './tokens.ts';
+import { createUserStore } from './user-store.ts';
+import { createVerifier } from './verifier.ts';
+
+export interface IdentityOptions {
+  client: KubeClient;
+  namespace: string;
+  stores: { authUsers: Store<AuthUser>; authGroups: Store<AuthGroup>; authPolicies: Store<AuthPolicy> };
+  /** URL of the provider, which tokens name */
+  issuer: string;
+  /** client of the provider, which tokens are for */
+  audience: string;
+  /** of names in role bindings */
+  prefix: string;
+  /** values of the environment in place of generated ones */
+  given: KeysOptions['given'];
+  /** TTLs of the environment, where the AuthPolicy says nothing */
+  ttls: Pick<Partial<LoginPolicy>, 'accessTokenTtlSeconds' | 'refreshTokenTtlSeconds'>;
+  bootstrap: Pick<BootstrapOptions, 'given' | 'maySayPassword'>;
+  events: LoginEvents;
+  /** active replicas, this one included */
+  replicas(): number;
+  checked?: PasswordsOptions['checked'];
+  log: Log;
+  metrics?: KubeMetrics;
+  clock?: Clock;
+  /** Unix ms */
+  now?(): number;
+}
+
+/** Users and logins of this process. */
+export interface Identity {
+  users: UserStore;
+  passwords: Passwords;
+  passwordChange: PasswordChange;
+  keys: SigningKeys;
+  tokens: TokenIssuer;
+  verifier: TokenVerifier;
+  lockout: AccountLockout;
+  strangers: Strangers;
+  events: LoginEvents;
+  policy(): LoginPolicy;
+  duties(user: StoredUser): Duties;
+  /** Ends every login: the datastore was restored from a snapshot. */
+  restored(signal: AbortSignal): Promise<void>;
+  /** Follows the Secrets, and makes what the first start needs. Returns when the signal aborts; never rejects. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+export function createIdentity(options: IdentityOptions): Identity {
+  const { client, namespace, stores, issuer, audience, prefix, given, ttls, events, log } = options;
+  const { clock = systemClock, now = Date.now } = options;
+  const secrets = createStore<Secret>({
+    resource: CORE_RESOURCES.secrets,
+    selection: { namespace, labels: { [LABELS.identity]: 'user' }, metadataOnly: true },
+    log,
+  });
+  const keySecret = createStore<Secret>({
+    resource: CORE_RESOURCES.secrets,
+    selection: { namespace, name: IDENTITY_SECRETS.keys },
+    log,
+  });
+  const policy = () => loginPolicy(stores.authPolicies.get(namespace, AUTH_POLICY), ttls);
+  const keys = createKeys({
+    client,
+    namespace,
+    store: keySecret,
+    given,
+    longestTokenMs: () => 1000 * Math.max(policy().refreshTokenTtlSeconds, policy().accessTokenTtlSeconds),
+    now,
+  });
+  const users = createUserStore({
+    client,
+    namespace,
+    users: stores.authUsers,
+    groups: stores.authGroups,
+    secrets,
+    now,
+  });
+  const passwords = createPasswords({ policy, ...(options.checked && { checked: options.checked }) });
+  const strangers = createStrangers({ clock, replicas: options.replicas });
+
+  const asksForMfa = (name: string) =>
+    [...stores.authGroups.byIndex('name', name)].some((group) => v3Name(group) === name && group.spec.mfaRequired);
+  const duties = (user: StoredUser): Duties => ({
+    isExempt: user.isBootstrap && policy().bootstrapExemptFromMfa,
+    mfaRequired: user.groups.some(asksForMfa),
+    mfaEnabled: user.mfaEnabled,
+    mustChangePassword: user.mustChangePassword,
+  });
+  const tokens = createTokens({
+    ...{ issuer, audience, keys, users, policy, events, now },
+    duty: (user) => (mustEnroll(duties(user)) ? enrollmentRequired() : undefined),
+  });
+
+  return {
+    users,
+    passwords,
+    passwordChange: createPasswordChange({
+      ...{ users, passwords, now },
+      endAll: (uuid, signal) => tokens.endAll(uuid, 'password', signal),
+    }),
+    keys,
+    tokens,
+    verifier: createVerifier({ issuer, audience, keys, users, prefix, presentGroup: users.presentGroup, now }),
+    lockout: createLockout({ users, policy, strangers, events, now }),
+    strangers,
+    events,
+    policy,
+    duties,
+    restored: keys.endSessions,
+    async run(signal) {
+      const follow = { client, log, ...(options.metrics && { metrics: options.metrics }) };
+      using _ = client.observeWrites(CORE_RESOURCES.secrets, metadataOf(secrets));
+      await using reflectors = new AsyncDisposableStack();
+      for (const store of [secrets, keySecret]) reflectors.use(startReflector({ ...follow, store }, signal));
+      await ensureKeys(signal);
+      await bootstrap(
+        { client, namespace, users, groups: stores.authGroups, passwords, policy, log, ...options.bootstrap },
+        signal,
+      );
+      if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+    },
+  };
+
+  async function ensureKeys(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        return await keys.ensure(signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        log.warn({ err: error }, 'The keys of logins are not made yet; the controller tries again');
+        await new Promise<void>((resolve) => clock.after(KEYS_RETRY_MS, resolve));
+      }
+    }
+  }
+}
+
+const KEYS_RETRY_MS = 2_000;
+
+const enrollmentRequired = () =>
+  new HttpError(
+    401,
+    'MFA_ENROLLMENT_REQUIRED',
+    'a group of this user asks for a second factor: enrol one by a login in the browser',
+  );
+
+/** Own writes for a store that has metadata alone: the content of a Secret never gets into it. */
+const metadataOf = (store: MutableStore<Secret>) => ({
+  observe: ({ apiVersion, kind, metadata }: Secret) => store.observe({ apiVersion, kind, metadata }),
+  observeGone: store.observeGone.bind(store),
+});

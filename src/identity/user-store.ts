@@ -1,0 +1,285 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import { ANNOTATIONS, API_VERSION, FIELD_MANAGERS, LABELS } from '../api/names.ts';
+import { CORE_RESOURCES, type Secret } from '../api/resources.ts';
+import type { AuthGroup } from '../api/v3/auth-group.ts';
+import type { AuthUser } from '../api/v3/auth-user.ts';
+import { decodeData, encodeData } from '../datastore/keyed-text.ts';
+import { HttpError } from '../http/http-error.ts';
+import { isAlreadyExists, isConflict, isNotFound } from '../kube/api-error.ts';
+import type { KubeClient } from '../kube/client.ts';
+import type { Store } from '../kube/store.ts';
+import { uuidOf } from '../rules/identity.ts';
+import { v3Name } from '../rules/names.ts';
+import { RESOURCES } from '../subjects/kinds.ts';
+import type { StoredUser, UserChange, UserFacts, UserSecrets, UserStore } from './contract/users.ts';
+import {
+  emailSecretName,
+  factsOf,
+  NO_SECRETS,
+  readUserSecret,
+  SECRET_TYPE,
+  storedUser,
+  userSecret,
+  userSecretName,
+} from './secrets.ts';
+
+/** Attempts of one change; each lost one means that another write of this user succeeded. */
+const ATTEMPTS = 8;
+const JITTER_MS = 40;
+/** A claim without a user belongs to a create that is under way, no longer than this. */
+const CLAIM_MS = 60_000;
+
+export interface UserStoreOptions {
+  client: KubeClient;
+  namespace: string;
+  users: Store<AuthUser>;
+  groups: Store<AuthGroup>;
+  /** the Secrets of users, without their content */
+  secrets: Store<Secret>;
+  /** Unix ms */
+  now(): number;
+  random?(): number;
+}
+
+const { authUsers } = RESOURCES;
+const fieldManager = FIELD_MANAGERS.rest;
+
+/** What the present object of a user and its Secret say. */
+interface Read {
+  object: AuthUser;
+  secret: Secret | undefined;
+}
+
+/**
+ * Users over the API server. What counts once is one PUT on condition of what was read; nothing that decides is read from memory.
+ *
+ * Longer than a hundred lines: every method is about the same two objects and the claim of the e-mail.
+ */
+export function createUserStore(
+  options: UserStoreOptions,
+): UserStore & { presentGroup(name: string): string | undefined } {
+  const { client, namespace, users, groups, secrets, now, random = Math.random } = options;
+
+  /** A group that has the name now comes before one that had it. */
+  function presentGroup(name: string): string | undefined {
+    const [group] = [...groups.byIndex('name', name), ...groups.byIndex('called', name)];
+    return group && v3Name(group);
+  }
+
+  /** Present names of the groups of a user; groups that do not exist are left out. */
+  const groupsOf = ({ spec }: AuthUser): string[] => [
+    ...new Set((spec.groups ?? []).flatMap((name) => presentGroup(name) ?? [])),
+  ];
+
+  const stored = (uuid: string, { object, secret }: Read): StoredUser =>
+    storedUser(object, uuid, secret, groupsOf(object));
+
+  async function read(uuid: string, signal: AbortSignal): Promise<Read | undefined> {
+    const [known] = users.byIndex('uuid', uuid);
+    const name = known?.metadata.name ?? uuid;
+    const [object, secret] = await Promise.all([
+      client.find(authUsers, { namespace, name }, { signal }),
+      client.find(CORE_RESOURCES.secrets, { namespace, name: userSecretName(uuid) }, { signal }),
+    ]);
+    if (!object || object.metadata.deletionTimestamp || uuidOf(object) !== uuid) return undefined;
+    users.observe(object);
+    // The Secret of a former object of this uuid ends with it.
+    const isOwn = secret?.metadata.ownerReferences?.some(({ uid }) => uid === object.metadata.uid);
+    return { object, secret: isOwn ? secret : undefined };
+  }
+
+  const byUuid = async (uuid: string, signal: AbortSignal) => {
+    const found = await read(uuid, signal);
+    return found && stored(uuid, found);
+  };
+
+  const claimOf = (email: string, signal: AbortSignal) =>
+    client.find(CORE_RESOURCES.secrets, { namespace, name: emailSecretName(email) }, { signal });
+
+  /** The user of a claim, or of an object that kubectl made and that has none yet. */
+  async function ownerOf(email: string, signal: AbortSignal): Promise<StoredUser | undefined> {
+    const claim = await claimOf(email, signal);
+    const uuid = decodeData(claim?.data).user;
+    const claimed = uuid === undefined ? undefined : await byUuid(uuid, signal);
+    if (claimed?.email === email) return claimed;
+    const [namesake, other] = users.byIndex('name', email);
+    // Of two objects with one e-mail the claim decides; without one, neither logs in.
+    if (!namesake || other) return undefined;
+    const found = await byUuid(uuidOf(namesake), signal);
+    return found?.email === email ? found : undefined;
+  }
+
+  /** Makes an e-mail belong to a user; 409 when it is another one's. */
+  async function claim(email: string, uuid: string, signal: AbortSignal): Promise<void> {
+    const name = emailSecretName(email);
+    const data = encodeData({ user: uuid });
+    const metadata = { name, namespace, labels: { [LABELS.identity]: 'email' } };
+    const owner = await ownerOf(email, signal);
+    if (owner && owner.uuid !== uuid) throw emailTaken(email);
+    try {
+      await client.create(
+        CORE_RESOURCES.secrets,
+        { apiVersion: 'v1', kind: 'Secret', type: SECRET_TYPE, metadata, data },
+        { signal, fieldManager },
+      );
+    } catch (error) {
+      if (!isAlreadyExists(error)) throw error;
+      const present = await claimOf(email, signal);
+      if (!present || decodeData(present.data).user === uuid) return;
+      const other = await ownerOf(email, signal);
+      const isFresh = now() - Date.parse(present.metadata.creationTimestamp ?? '') < CLAIM_MS;
+      if (other || isFresh) throw emailTaken(email);
+      // A create that was interrupted, or a user that is gone, left it.
+      await client.replace(CORE_RESOURCES.secrets, { ...present, data }, { signal, fieldManager }).catch((lost) => {
+        throw isConflict(lost) || isNotFound(lost) ? emailTaken(email) : lost;
+      });
+    }
+  }
+
+  async function free(email: string, uuid: string, signal: AbortSignal): Promise<void> {
+    const present = await claimOf(email, signal);
+    if (!present || decodeData(present.data).user !== uuid) return;
+    const { uid, resourceVersion } = present.metadata;
+    const preconditions = { ...(uid && { uid }), ...(resourceVersion && { resourceVersion }) };
+    await client
+      .delete(CORE_RESOURCES.secrets, { namespace, name: present.metadata.name }, { signal, preconditions })
+      .catch((error) => {
+        if (!isConflict(error) && !isNotFound(error)) throw error;
+      });
+  }
+
+  /** Writes the Secret on condition of the one that was read; undefined when another writer was faster. */
+  async function write(
+    uuid: string,
+    { object, secret }: Read,
+    next: ReturnType<typeof readUserSecret>,
+    signal: AbortSignal,
+  ) {
+    const wanted = userSecret(object, uuid, secret, next);
+    try {
+      return secret
+        ? await client.replace(CORE_RESOURCES.secrets, wanted, { signal, fieldManager })
+        : await client.create(CORE_RESOURCES.secrets, wanted, { signal, fieldManager });
+    } catch (error) {
+      if (isConflict(error) || isAlreadyExists(error)) return undefined;
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+
+  return {
+    get synced() {
+      return users.synced && groups.synced && secrets.synced;
+    },
+    presentGroup,
+    byEmail: ownerOf,
+    byUuid,
+
+    async change<R>(uuid: string, decide: (user: StoredUser) => UserChange<R>, signal: AbortSignal) {
+      for (let lost = 0; lost < ATTEMPTS; lost++) {
+        if (lost > 0) await pause(random() * JITTER_MS * lost, undefined, { signal });
+        const found = await read(uuid, signal);
+        if (!found) throw userGone();
+        const user = stored(uuid, found);
+        const { next, flags, result } = decide(user);
+        if (!next && !flags) return { user, result, lost };
+        const present = readUserSecret(found.secret);
+        const wanted = {
+          secrets: withoutUndefined({ ...present.secrets, ...next }),
+          flags: { ...present.flags, ...flags },
+        };
+        const written = await write(uuid, found, wanted, signal);
+        if (written) return { user: stored(uuid, { ...found, secret: written }), result, lost };
+      }
+      throw new HttpError(503, 'SERVICE_UNAVAILABLE', 'too many requests change this user at the same time, try again');
+    },
+
+    async create({ email, groups: names, hash, mustChangePassword, isBootstrap = false }, signal) {
+      const uuid = randomUUID();
+      await claim(email, uuid, signal);
+      const at = new Date(now()).toISOString();
+      let object: AuthUser;
+      try {
+        object = await client.create(
+          authUsers,
+          {
+            apiVersion: API_VERSION,
+            kind: authUsers.kind,
+            metadata: {
+              name: uuid,
+              namespace,
+              labels: { [LABELS.uuid]: uuid },
+              annotations: { [ANNOTATIONS.updatedAt]: at },
+            },
+            spec: { uuid, email, ...(names.length > 0 && { groups: [...names] }) },
+          },
+          { signal, fieldManager },
+        );
+      } catch (error) {
+        await free(email, uuid, AbortSignal.timeout(5_000)).catch(() => {});
+        throw error;
+      }
+      users.observe(object);
+      const content: UserSecrets = { ...NO_SECRETS, password: { hash, history: [], changedAt: now() } };
+      const flags = { mustChangePassword, isBootstrap };
+      const secret = userSecret(object, uuid, undefined, { secrets: content, flags });
+      const written = await client.create(CORE_RESOURCES.secrets, secret, { signal, fieldManager });
+      return stored(uuid, { object, secret: written });
+    },
+
+    async rename(uuid, email, signal) {
+      await claim(email, uuid, signal);
+      for (let lost = 0; lost < ATTEMPTS; lost++) {
+        const found = await read(uuid, signal);
+        if (!found) throw userGone();
+        const { object } = found;
+        const before = object.spec.email;
+        if (before === email) return;
+        const at = new Date(now()).toISOString();
+        const annotations = { ...object.metadata.annotations, [ANNOTATIONS.updatedAt]: at };
+        const next = { ...object, metadata: { ...object.metadata, annotations }, spec: { ...object.spec, email } };
+        try {
+          users.observe(await client.replace(authUsers, next, { signal, fieldManager }));
+        } catch (error) {
+          if (isConflict(error)) continue;
+          throw error;
+        }
+        return free(before, uuid, signal);
+      }
+      throw new HttpError(503, 'SERVICE_UNAVAILABLE', 'too many requests change this user at the same time, try again');
+    },
+
+    async remove(uuid, signal) {
+      const found = await read(uuid, signal);
+      if (!found) return;
+      const { name, uid } = found.object.metadata;
+      await client.delete(authUsers, { namespace, name }, { signal, ...(uid && { preconditions: { uid } }) });
+      await free(found.object.spec.email, uuid, signal);
+    },
+
+    facts(uuid): UserFacts | undefined {
+      const [object] = users.byIndex('uuid', uuid);
+      if (!object || object.metadata.deletionTimestamp) return undefined;
+      const secret = secrets.get(namespace, userSecretName(uuid));
+      const facts = secret && factsOf(secret);
+      return {
+        email: object.spec.email,
+        groups: groupsOf(object),
+        mustChangePassword: facts?.mustChange ?? false,
+        isBootstrap: facts?.bootstrap ?? false,
+        mfaEnabled: facts?.mfa ?? false,
+        lockedUntil: facts?.lockedUntil ?? 0,
+        passwordAt: facts?.passwordAt ?? 0,
+      };
+    },
+  };
+}
+
+const withoutUndefined = <T extends object>(value: T): T =>
+  Object.fromEntries(Object.entries(value).filter(([, member]) => member !== undefined)) as T;
+
+const emailTaken = (email: string) =>
+  new HttpError(409, 'DUPLICATE_NAME', `another user has the e-mail ${email}`, { name: 'DuplicatePropertyError' });
+
+const userGone = () => new HttpError(404, 'USER_NOT_FOUND', 'there is no such user');
