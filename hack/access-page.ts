@@ -27,10 +27,26 @@ export function accessPage(): string {
     table(
       ['who', 'needs over REST', 'needs with kubectl'],
       [
-        ['makes or changes a role', 'every permission of its rules, or `escalate` of roles', 'the same, as the API server checks it'],
-        ['binds a role to somebody', '`bind` of roles with its name, or every permission of its rules', 'the same, as the API server checks it'],
-        ['gives a role to a microservice', '`bind` of roles with its name; the roles of users and `microservice` are free', 'the same, by admission policies; a write gives one role, unless its writer may bind all'],
-        ['changes what the installation has brought (`skerry-...`)', 'nobody', '`escalate` of roles of the cluster, as cluster admins have it'],
+        [
+          'makes or changes a role',
+          'every permission of its rules, or `escalate` of roles',
+          'the same, as the API server checks it',
+        ],
+        [
+          'binds a role to somebody',
+          '`bind` of roles with its name, or every permission of its rules',
+          'the same, as the API server checks it',
+        ],
+        [
+          'gives a role to a microservice',
+          '`bind` of roles with its name; the roles of users and `microservice` are free',
+          'the same, by admission policies; a write gives one role, unless its writer may bind all',
+        ],
+        [
+          'changes what the installation has brought (`skerry-...`)',
+          'nobody',
+          '`escalate` of roles of the cluster, as cluster admins have it',
+        ],
       ],
     ),
     'The controller itself may hand out what is in the first table, and no more: the API server refuses roles with other rules (`src/subjects/access/handed-out.api.test.ts`).',
@@ -60,11 +76,17 @@ function wordRow(word: string): string[] {
   const code = (text: string) => `\`${text}\``;
   const given = Object.entries(resources).map(([resource, verbs]) => {
     if (verbs === 'same') return code(resource);
-    return `${code(resource)} (${Object.entries(verbs).map(([verb, ones]) => `${verb}: ${ones.join(' and ')}`).join(', ')})`;
+    return `${code(resource)} (${Object.entries(verbs)
+      .map(([verb, ones]) => `${verb}: ${ones.join(' and ')}`)
+      .join(', ')})`;
   });
-  return [code(word), aliases.map(code).join(', '), given.join(', ') || 'nothing: no role is needed', parts.map(code).join(', ')];
+  return [
+    code(word),
+    aliases.map(code).join(', '),
+    given.join(', ') || 'nothing: no role is needed',
+    parts.map(code).join(', '),
+  ];
 }
 
 const table = (head: readonly string[], rows: readonly (readonly string[])[]) =>
   [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
-

@@ -200,6 +200,11 @@ const roleOf = (entry: string) =>
 /** CEL: the roles that an update gives to entries and that are not free. */
 const NEW_ROLES = `(has(object.spec.microservices) ? object.spec.microservices.filter(m, !(${roleOf('m')} in ${FREE}) && !(oldObject != null && has(oldObject.spec.microservices) && oldObject.spec.microservices.exists(o, o.name == m.name && ${roleOf('o')} == ${roleOf('m')}))).map(m, ${roleOf('m')}) : [])`;
 
+/** CEL: whether the user may put users into every group. */
+const MAY_GIVE_GROUPS = `authorizer.group('${GROUP}').resource('authgroups').namespace(request.namespace).check('bind').allowed()`;
+/** CEL: the groups that a write gives to a user. */
+const NEW_GROUPS =
+  '(has(object.spec.groups) ? object.spec.groups.filter(g, !(oldObject != null && has(oldObject.spec.groups) && g in oldObject.spec.groups)) : [])';
 /** CEL: whether the user may give more than they have, as cluster admins may. */
 const MAY_ESCALATE = `authorizer.group('${RBAC_GROUP}').resource('${RBAC_RESOURCES.roles.plural}').namespace(request.namespace).check('escalate').allowed()`;
 /** CEL: the note of what an object is in the place of. */
@@ -689,6 +694,33 @@ function policies(namespace: string): Policy[] {
         {
           expression: `request.operation == 'DELETE' || ${noteOf('object')} == (oldObject != null ? ${noteOf('oldObject')} : '') || ${controller}`,
           message: `${ANNOTATIONS.replaces} is a note of the controller's own; leave it as it is`,
+        },
+      ],
+    },
+    {
+      // Whoever gives a group gives what is bound to it. A write gives one group, unless its writer may give all.
+      name: 'groups-of-users',
+      operations: ['CREATE', 'UPDATE'],
+      resources: [KINDS.authUsers.definition.plural],
+      validations: [
+        {
+          expression: `${controller} || [${NEW_GROUPS}].all(groups, groups.size() == 0 || ${MAY_GIVE_GROUPS} || (groups.size() == 1 && ${may('authgroups', 'groups[0]', "'bind'")}))`,
+          message: `only who may bind a group puts a user into it (verb bind of authgroups in ${GROUP}), one group in a write unless they may bind all`,
+        },
+        {
+          expression: `${controller} || oldObject == null || object.spec.email == oldObject.spec.email || ${MAY_GIVE_GROUPS}`,
+          message: `what is bound to a name goes to whoever has it: only who may bind all groups changes an e-mail (verb bind of authgroups in ${GROUP})`,
+        },
+      ],
+    },
+    {
+      name: 'groups',
+      operations: ['CREATE', 'UPDATE'],
+      resources: [KINDS.authGroups.definition.plural],
+      validations: [
+        {
+          expression: `${controller} || (oldObject != null && object.spec == oldObject.spec) || ${may('authgroups', 'has(object.spec.name) ? object.spec.name : object.metadata.name', "'bind'")}`,
+          message: `only who may bind a group makes or changes it (verb bind of authgroups in ${GROUP})`,
         },
       ],
     },

@@ -64,7 +64,9 @@ describe.each(ROLE_NAMES)('the role %s', (role) => {
     });
     for (const [resource, verbs] of documented) {
       const may = (verb: string) =>
-        rules.some((rule) => ['*', resource].includes(rule.resource) && (rule.verbs.includes('*') || rule.verbs.includes(verb)));
+        rules.some(
+          (rule) => ['*', resource].includes(rule.resource) && (rule.verbs.includes('*') || rule.verbs.includes(verb)),
+        );
       for (const verb of [...WRITE, 'bind'])
         if (role !== 'admin' || verbs.admin.has(verb))
           expect(may(verb), `${verb} ${resource}`).toBe(verbs[role].has(verb));

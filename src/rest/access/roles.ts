@@ -113,7 +113,9 @@ function verbsOf({ verbs, names, sre = [], developer = [] }: Row, resource: stri
 }
 
 /** The verbs of each role for each resource, without those that are limited to names. */
-export function permittedVerbs(kinds: Kinds = KINDS): ReadonlyMap<string, Readonly<Record<RoleName, readonly string[]>>> {
+export function permittedVerbs(
+  kinds: Kinds = KINDS,
+): ReadonlyMap<string, Readonly<Record<RoleName, readonly string[]>>> {
   const given = (role: RoleName, resource: string, known: readonly string[]) => {
     const rules = ownRulesOf(role, kinds).filter((rule) => !rule.resourceNames);
     const has = (list: readonly string[], one: string) => list.includes('*') || list.includes(one);

@@ -22,13 +22,6 @@ const TABLE: Readonly<Record<string, string>> = {
     POST   /user/interaction/{uid}/confirm-enroll  public
     POST   /user/interaction/{uid}/change-password public
     POST   /user/interaction/{uid}/complete        public`,
-  'User administration': `
-    POST   /auth/migration/export                  authadmin create
-    GET    /groups                                 authgroups list
-    POST   /groups                                 authgroups create
-    GET    /groups/{name}                          authgroups get
-    PATCH  /groups/{name}                          authgroups patch
-    DELETE /groups/{name}                          authgroups delete`,
 };
 
 /** Routes of users that allow no guesses of passwords or codes (docs/spec/rest-v3.md#rate-limits). */
