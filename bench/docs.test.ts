@@ -1,6 +1,9 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { ROOT } from '../hack/paths.ts';
 import { renderDocs } from './docs.ts';
-import type { Result } from './report.ts';
+import { type Result, readReport } from './report.ts';
 
 const result = (benchmark: string, more: Partial<Result>): Result => ({
   benchmark,
@@ -59,4 +62,9 @@ test('the page estimates the cores for a fleet from the cost of one poll and one
 
 test('the page is refused when there are no figures', () => {
   expect(() => renderDocs({ results: [] })).toThrow('make bench');
+});
+
+test('docs/performance.md is what bench/figures.json says', () => {
+  const page = readFileSync(join(ROOT, 'docs/performance.md'), 'utf8');
+  expect(page).toBe(renderDocs(readReport(join(ROOT, 'bench/figures.json'))));
 });

@@ -7,7 +7,7 @@ export interface Options {
   length: Length;
   /** file with the figures */
   out: string;
-  /** write docs/performance.md from the figures, and measure nothing */
+  /** put the figures into bench/figures.json and docs/performance.md, and measure nothing */
   writeDocs: boolean;
   profile: boolean;
   list: boolean;
@@ -24,7 +24,7 @@ figures of those that do not run stay in the file as they were.
   --long         more of everything, 1,000 nodes where it matters
   --profile      say where the controller spends its time, and keep no figures: they are worse meanwhile
   --out FILE     file with the figures (.skerry/bench.json)
-  --write-docs   write docs/performance.md from that file, and measure nothing
+  --write-docs   put the figures of that file into bench/figures.json and docs/performance.md, and measure nothing
   --help         this text
 `;
 

@@ -38,7 +38,7 @@ import { createSeals } from './external-issuer/seal.ts';
 import { admitConnections } from './http/admit-connections.ts';
 import { addressOf } from './http/client-address.ts';
 import { loginOff } from './identity/contract/switch.ts';
-import { createIdentity, type Identity, type IdentityOptions } from './identity/identity.ts';
+import { createIdentity, type IdentityOptions, type Logins } from './identity/identity.ts';
 import { createLoginEvents } from './identity/login-events.ts';
 import { createInstall, type InstallOptions } from './install/install.ts';
 import { createLatestRelease } from './install/packages.ts';
@@ -407,7 +407,7 @@ interface IdentitySources extends Pick<IdentityOptions, 'client' | 'stores' | 'l
 }
 
 /** Users and logins of the mode embedded; absent while logins are off. */
-function openIdentity(config: Config, { client, stores, audit, log, now }: IdentitySources): Identity | undefined {
+function openIdentity(config: Config, { client, stores, audit, log, now }: IdentitySources): Logins | undefined {
   const { auth, publicUrl, namespace } = config;
   const { embedded } = auth;
   if (!embedded || !publicUrl || loginOff({ publicUrl, allowsHttp: auth.allowsHttp }) !== undefined) return undefined;
@@ -617,7 +617,7 @@ const withoutSlash = (url: string) => url.replace(/(?<!\/)\/+$/, '');
 function identityDoor(
   { auth, publicUrl = '' }: Config,
   external: OpenProvider | undefined,
-  logins: Identity | undefined,
+  logins: Logins | undefined,
 ): IdentityDoor | undefined {
   const off = loginOff({ publicUrl, allowsHttp: auth.allowsHttp });
   if (off !== undefined) return { off };
@@ -632,7 +632,7 @@ function verifierOf(
   issuer: string,
   { publicUrl }: Config,
   external: OpenProvider | undefined,
-  logins: Identity | undefined,
+  logins: Logins | undefined,
 ) {
   if (logins && issuer === logins.tokens.issuer) return logins.verifier;
   if (external && withoutSlash(issuer) === withoutSlash(external.settings.issuer)) return external.provider;

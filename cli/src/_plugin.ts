@@ -54,7 +54,7 @@ export function pluginWith(
         wrote(text);
       },
       streams: {
-        input: Readable.from(input === undefined ? [] : [Buffer.from(input)]),
+        input: Readable.from(input === undefined ? [] : [Buffer.from(input)], { objectMode: false }),
         output: collect((text) => {
           out += text;
         }),

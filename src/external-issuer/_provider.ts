@@ -16,7 +16,7 @@ type Handler = (request: IncomingMessage, response: ServerResponse, body: URLSea
 
 export interface SigningKey {
   kid: string;
-  privateKey: CryptoKey;
+  privateKey: Awaited<ReturnType<typeof generateKeyPair>>['privateKey'];
   jwk: JWK;
 }
 

@@ -7,17 +7,17 @@ import { createStores, followStores, type Stores } from '../datastore/stores.ts'
 import { createClient, type KubeClient } from '../kube/mod.ts';
 import { silentLog } from '../lib/log.ts';
 import type { LoginContext } from './contract/tokens.ts';
-import { createIdentity, type Identity, type IdentityOptions } from './identity.ts';
+import { createIdentity, type IdentityOptions, type Logins } from './identity.ts';
 
 /** Users and logins of one replica, over a real API server. */
 export interface IdentityReplica {
   client: KubeClient;
   stores: Stores;
-  identity: Identity;
+  identity: Logins;
   namespace: string;
 }
 
-export const ISSUER = 'http://127.0.0.1:51121/oidc';
+const ISSUER = 'http://127.0.0.1:51121/oidc';
 export const BY: LoginContext = { address: '192.0.2.7', requestId: 'r1' };
 export const PASSWORD = 'Correct-Horse-7';
 

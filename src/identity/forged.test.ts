@@ -2,7 +2,7 @@ import { createHmac, generateKeyPairSync, type JsonWebKey, sign } from 'node:cry
 import { describe, expect, test } from 'vitest';
 import type { SigningKeys } from './contract/keys.ts';
 import type { UserFacts } from './contract/users.ts';
-import { createVerifier } from './verifier.ts';
+import { createTokenVerifier } from './verifier.ts';
 
 /** Tokens that nobody may be let in with, against the verifier of the product and real keys. */
 const ISSUER = 'https://controller.example/oidc';
@@ -61,7 +61,7 @@ const FACTS: UserFacts = {
 function verifierOf({ facts = FACTS as UserFacts | null, prefix = 'skerry', now = NOW } = {}) {
   let reads = 0;
   let time = now;
-  const verifier = createVerifier({
+  const verifier = createTokenVerifier({
     ...{ issuer: ISSUER, audience: 'controller', keys, prefix },
     users: {
       synced: true,
@@ -184,7 +184,7 @@ describe('a token of ours', () => {
     expect(await verifierOf({ facts }).verify(tokenOf())).toBeDefined();
   });
 
-  test('of a user whom the store does not have is read once in five seconds', async () => {
+  test('asks the API server once in five seconds for a user whom the store lacks', async () => {
     const { verify, reads, at } = verifierOf({ facts: null });
     const token = tokenOf();
     for (let i = 0; i < 5; i++) expect(await verify(token)).toBeUndefined();

@@ -25,7 +25,7 @@ import { createPasswords, type PasswordsOptions } from './passwords.ts';
 import { createStrangers } from './strangers.ts';
 import { createTokens } from './tokens.ts';
 import { createUserStore } from './user-store.ts';
-import { createVerifier } from './verifier.ts';
+import { createTokenVerifier } from './verifier.ts';
 
 export interface IdentityOptions {
   client: KubeClient;
@@ -54,7 +54,7 @@ export interface IdentityOptions {
 }
 
 /** Users and logins of this process. */
-export interface Identity {
+export interface Logins {
   users: UserStore;
   passwords: Passwords;
   passwordChange: PasswordChange;
@@ -72,7 +72,7 @@ export interface Identity {
   run(signal: AbortSignal): Promise<void>;
 }
 
-export function createIdentity(options: IdentityOptions): Identity {
+export function createIdentity(options: IdentityOptions): Logins {
   const { client, namespace, stores, issuer, audience, prefix, given, ttls, events, log } = options;
   const { clock = systemClock, now = Date.now } = options;
   const secrets = createStore<Secret>({
@@ -127,7 +127,7 @@ export function createIdentity(options: IdentityOptions): Identity {
     }),
     keys,
     tokens,
-    verifier: createVerifier({ issuer, audience, keys, users, prefix, presentGroup: users.presentGroup, now }),
+    verifier: createTokenVerifier({ issuer, audience, keys, users, prefix, presentGroup: users.presentGroup, now }),
     lockout: createLockout({ users, policy, strangers, events, now }),
     strangers,
     events,

@@ -1,8 +1,8 @@
 import type { JsonWebKey } from 'node:crypto';
 import { importJWK, type JWK, jwtVerify, SignJWT } from 'jose';
 
-/** Tokens as three parts of text. What is read here is not verified. */
-export interface UnverifiedToken {
+/** Tokens as three parts of text. Nothing here verifies them. */
+export interface UnverifiedJwt {
   header: Readonly<Record<string, unknown>>;
   claims: Readonly<Record<string, unknown>>;
 }
@@ -11,7 +11,7 @@ const PART = /^[A-Za-z0-9_-]+$/;
 const LONGEST = 16 * 1024;
 
 /** Undefined for text that is no JWS of JSON objects. */
-export function unverified(token: string): UnverifiedToken | undefined {
+export function unverified(token: string): UnverifiedJwt | undefined {
   if (token.length > LONGEST) return undefined;
   const parts = token.split('.');
   const [header = '', payload = ''] = parts;
@@ -32,7 +32,7 @@ function objectIn(part: string): Record<string, unknown> | undefined {
 }
 
 /** The kid of a header that has exactly the members of ours: a key never comes from a token. */
-export function kidOf({ header }: UnverifiedToken): string | undefined {
+export function kidOf({ header }: UnverifiedJwt): string | undefined {
   const { alg, kid, typ, ...others } = header;
   const isOurs =
     alg === 'RS256' &&

@@ -14,7 +14,12 @@ import { decodeData, encodeData } from '../datastore/keyed-text.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { MutableStore } from '../kube/store.ts';
 import { createOrUpdate } from '../kube/update.ts';
-import { rotated, type SigningKey, signingKey, signingKeysSchema } from '../subjects/identity/rules/signing-keys.ts';
+import {
+  presentSigningKey,
+  rotated,
+  type SigningKey,
+  signingKeysSchema,
+} from '../subjects/identity/rules/signing-keys.ts';
 import type { SigningKeys } from './contract/keys.ts';
 import { SECRET_TYPE } from './secrets.ts';
 
@@ -113,7 +118,7 @@ export function createKeys(options: KeysOptions): SigningKeys & StoredKeys {
 
   return {
     get signing() {
-      const key = signingKey(content?.keys ?? [], now(), (kid) => seen.get(kid) ?? now());
+      const key = presentSigningKey(content?.keys ?? [], now(), (kid) => seen.get(kid) ?? now());
       return key && { kid: key.kid, privateJwk: key.privateJwk as JsonWebKey };
     },
     publicJwks: () => ({ keys: (content?.keys ?? []).map(publicJwk) }),

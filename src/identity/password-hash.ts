@@ -23,7 +23,7 @@ const PHC =
 /** Costs beyond these are of no hash that we wrote, and would stop the process. */
 const MOST: Cost = { memory: 65_536, passes: 10, parallelism: 4 };
 
-/** Undefined for text that is no hash, or one that costs too much. */
+/** Undefined for text that is no hash, and for a hash that costs too much. */
 export function parsedHash(text: string): ParsedHash | undefined {
   const [, m, t, p, salt = '', tag = ''] = PHC.exec(text) ?? [];
   const [memory, passes, parallelism] = [Number(m), Number(t), Number(p)];
@@ -55,6 +55,6 @@ export async function hashPassword(password: string, salt: Buffer): Promise<stri
   return `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${base64(salt)}$${base64(tag)}`;
 }
 
-export async function isPasswordOf(password: string, { salt, tag, ...cost }: ParsedHash): Promise<boolean> {
+export async function isHashOf(password: string, { salt, tag, ...cost }: ParsedHash): Promise<boolean> {
   return timingSafeEqual(await tagOf(password, salt, cost, tag.length), tag);
 }

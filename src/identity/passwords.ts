@@ -4,7 +4,7 @@ import { isTooLong, passwordProblems, temporaryPassword } from '../subjects/iden
 import type { LoginPolicy } from '../subjects/identity/rules/policy.ts';
 import type { Passwords } from './contract/users.ts';
 import { createHashQueue, type HashQueue } from './hash-queue.ts';
-import { hashPassword, isPasswordOf, parsedHash, SALT_BYTES } from './password-hash.ts';
+import { hashPassword, isHashOf, parsedHash, SALT_BYTES } from './password-hash.ts';
 
 /** At most two at once, and one processor stays for everything else. */
 const PARALLEL = Math.max(1, Math.min(2, availableParallelism() - 1));
@@ -30,11 +30,11 @@ export function createPasswords({
   };
 
   const verify: Passwords['verify'] = async (password, hash, signal) => {
-    // A mebibyte of text is never hashed: it cannot be a password, and what is compared instead costs the same.
+    // A mebibyte of text is never hashed: it cannot be a password, and the dummy costs the same.
     const parsed = hash === undefined || isTooLong(password) ? undefined : parsedHash(hash);
     const compared = parsed ?? parsedHash(await dummyHash());
     if (!compared) return false;
-    const isOwn = await queue.run(() => isPasswordOf(parsed ? password : 'nobody', compared), signal);
+    const isOwn = await queue.run(() => isHashOf(parsed ? password : 'nobody', compared), signal);
     checked(parsed ? 'real' : 'dummy');
     return parsed !== undefined && isOwn;
   };

@@ -12,7 +12,7 @@ export const SECRET_TYPE = 'skerry.dev/identity';
 
 export const sha256 = (text: string): string => hash('sha256', text, 'hex');
 
-export const userSecretName = (uuid: string) => `${IDENTITY_SECRETS.user}${uuid}`;
+export const secretNameOfUser = (uuid: string) => `${IDENTITY_SECRETS.user}${uuid}`;
 /** The name says no e-mail address to who may list Secrets. */
 export const emailSecretName = (email: string) => `${IDENTITY_SECRETS.email}${sha256(email).slice(0, 32)}`;
 
@@ -76,7 +76,7 @@ export function userSecret(
   const { password, mfa, attempts, devices, reset, sessions } = secrets;
   const texts = { password, mfa, attempts, devices, reset, sessions, flags };
   const { managedFields: _, ...metadata } = present?.metadata ?? {
-    name: userSecretName(uuid),
+    name: secretNameOfUser(uuid),
     namespace: user.metadata.namespace,
   };
   return {

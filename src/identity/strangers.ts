@@ -5,7 +5,7 @@ import type { Strangers } from './contract/strangers.ts';
 
 /** Writes to the API server that people without a login cause, of the whole installation. */
 const WRITES = { perSecond: 10, burst: 20 } as const;
-/** How long an address without a failure since counts as one that logs in. */
+/** How long an address counts as guessing after a failure. */
 const FAILED = { perSecond: 1 / 600, burst: 1 } as const;
 /** Interactions of one address that begin within ten minutes. */
 const INTERACTIONS = { perSecond: 20 / 600, burst: 20 } as const;

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { HttpError } from '../http/http-error.ts';
 import type { LoginPolicy } from '../subjects/identity/rules/policy.ts';
-import { type RefreshVerdict, refreshed, type Session, withSession } from '../subjects/identity/rules/session.ts';
+import { type LoginSession, type RefreshVerdict, refreshed, withSession } from '../subjects/identity/rules/session.ts';
 import type { SigningKeys } from './contract/keys.ts';
 import type { LoginEvents } from './contract/strangers.ts';
 import type { LoginContext, TokenIssuer, TokenPair } from './contract/tokens.ts';
@@ -55,7 +55,12 @@ export function createTokens(options: TokensOptions): TokenIssuer {
     return signed(claims, signing());
   }
 
-  const refreshToken = (user: StoredUser, { family, expiresAt }: Session, jti: string, at: number): Promise<string> =>
+  const refreshToken = (
+    user: StoredUser,
+    { family, expiresAt }: LoginSession,
+    jti: string,
+    at: number,
+  ): Promise<string> =>
     signed(
       {
         ...head(user, at, Math.max(1, Math.floor((expiresAt - at) / 1000))),
@@ -95,7 +100,7 @@ export function createTokens(options: TokensOptions): TokenIssuer {
             { family, current: sha256(jti), now: at, notBefore },
             policy(),
           );
-          return { next: { sessions }, result: sessions.at(-1) as Session };
+          return { next: { sessions }, result: sessions.at(-1) as LoginSession };
         },
         signal,
       );

@@ -19,9 +19,9 @@ import {
   NO_SECRETS,
   readUserSecret,
   SECRET_TYPE,
+  secretNameOfUser,
   storedUser,
   userSecret,
-  userSecretName,
 } from './secrets.ts';
 
 /** Attempts of one change; each lost one means that another write of this user succeeded. */
@@ -80,7 +80,7 @@ export function createUserStore(
     const name = known?.metadata.name ?? uuid;
     const [object, secret] = await Promise.all([
       client.find(authUsers, { namespace, name }, { signal }),
-      client.find(CORE_RESOURCES.secrets, { namespace, name: userSecretName(uuid) }, { signal }),
+      client.find(CORE_RESOURCES.secrets, { namespace, name: secretNameOfUser(uuid) }, { signal }),
     ]);
     if (!object || object.metadata.deletionTimestamp || uuidOf(object) !== uuid) return undefined;
     users.observe(object);
@@ -97,7 +97,7 @@ export function createUserStore(
   const claimOf = (email: string, signal: AbortSignal) =>
     client.find(CORE_RESOURCES.secrets, { namespace, name: emailSecretName(email) }, { signal });
 
-  /** The user of a claim, or of an object that kubectl made and that has none yet. */
+  /** The user of a claim, or of an object that kubectl made without a claim. */
   async function ownerOf(email: string, signal: AbortSignal): Promise<StoredUser | undefined> {
     const claim = await claimOf(email, signal);
     const uuid = decodeData(claim?.data).user;
@@ -130,7 +130,7 @@ export function createUserStore(
       const other = await ownerOf(email, signal);
       const isFresh = now() - Date.parse(present.metadata.creationTimestamp ?? '') < CLAIM_MS;
       if (other || isFresh) throw emailTaken(email);
-      // A create that was interrupted, or a user that is gone, left it.
+      // A create that was interrupted, or a deleted user, left it.
       await client.replace(CORE_RESOURCES.secrets, { ...present, data }, { signal, fieldManager }).catch((lost) => {
         throw isConflict(lost) || isNotFound(lost) ? emailTaken(email) : lost;
       });
@@ -149,7 +149,7 @@ export function createUserStore(
       });
   }
 
-  /** Writes the Secret on condition of the one that was read; undefined when another writer was faster. */
+  /** Writes the Secret on condition of its version; undefined when another writer was faster. */
   async function write(
     uuid: string,
     { object, secret }: Read,
@@ -261,7 +261,7 @@ export function createUserStore(
     facts(uuid): UserFacts | undefined {
       const [object] = users.byIndex('uuid', uuid);
       if (!object || object.metadata.deletionTimestamp) return undefined;
-      const secret = secrets.get(namespace, userSecretName(uuid));
+      const secret = secrets.get(namespace, secretNameOfUser(uuid));
       const facts = secret && factsOf(secret);
       return {
         email: object.spec.email,

@@ -35,7 +35,7 @@ interface Proven {
 }
 
 /** Verifies access tokens of this controller: the signature once, the user for each request, from memory. */
-export function createVerifier(options: VerifierOptions): TokenVerifier {
+export function createTokenVerifier(options: VerifierOptions): TokenVerifier {
   const { issuer, audience, keys, users, prefix, presentGroup, now } = options;
   const proven = new Map<string, Proven>();
   const absent = new Map<string, number>();
@@ -59,7 +59,7 @@ export function createVerifier(options: VerifierOptions): TokenVerifier {
     };
   }
 
-  /** The facts of a subject; one that the store does not have yet is read once. */
+  /** The facts of a subject; the API server is asked once for a subject that the store lacks. */
   async function factsOf(subject: string, signal: AbortSignal): Promise<UserFacts | undefined> {
     const known = users.facts(subject);
     if (known) return known;

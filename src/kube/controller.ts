@@ -1,3 +1,4 @@
+import { whenAborted } from '../lib/aborted.ts';
 import type { Backoff } from '../lib/backoff.ts';
 import { type Clock, systemClock } from '../lib/clock.ts';
 import { type Log, silentLog } from '../lib/log.ts';
@@ -165,7 +166,7 @@ export function createController(options: ControllerOptions): Controller {
         subscriptions.use(watch.start((key, initial) => own.add(key, { priority: initial ? 'low' : 'normal' })));
       }
       log.debug({}, 'Controller started');
-      await aborted(both);
+      await whenAborted(both);
     } finally {
       await own.close();
       queue = undefined;
@@ -196,11 +197,4 @@ function kindOf(error: unknown): 'conflict' | 'fenced' | 'bug' | 'error' {
   if (error instanceof FencedError) return 'fenced';
   const bug = error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError;
   return bug ? 'bug' : 'error';
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }

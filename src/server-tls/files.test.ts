@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { connect, type TLSSocket } from 'node:tls';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { makeCertificate } from '../../hack/certificate.ts';
 import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { createRest } from '../assembly/rest.ts';

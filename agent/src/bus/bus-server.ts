@@ -1,6 +1,7 @@
 import { BOUNDS } from '../../../src/api/bounds.ts';
 import { type BusClientOptions, type BusConnection, connectBus } from '../../../src/bus-client/connection.ts';
 import { TokenDelivery } from '../../../src/bus-client/delivery.ts';
+import { whenAborted } from '../../../src/lib/aborted.ts';
 import { type Backoff, backoffDelay } from '../../../src/lib/backoff.ts';
 import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
@@ -9,18 +10,14 @@ import { BUS_SETS } from '../../../src/wire/bus.ts';
 import type { Sent } from '../domain/desired.ts';
 import type { Random } from '../domain/jitter.ts';
 import type { Part } from '../domain/part.ts';
-import type { Tree } from '../machine/atomic-directory.ts';
 import { errorText } from '../machine/log.ts';
+import { ReadSets, type SystemSets } from '../machine/system-sets.ts';
 import { type BusFiles, busPortOf, issuedAt, readBusFiles } from './bus-files.ts';
 
-export interface BusServerDependencies {
+export interface BusServerDependencies extends SystemSets {
   clock: Clock;
   random: Random;
   log: Log;
-  /** content of a set of the system's files on this machine */
-  read(set: string): Tree | undefined;
-  /** when the content of a set changed last, Unix ms */
-  changedAt(set: string): number | undefined;
   /** What the report says of the server has changed. */
   changed(): void;
   /** connects to a server; absent: as all clients of the bus do */
@@ -43,9 +40,7 @@ interface Told {
  */
 export class BusServer implements Part<'microservices'> {
   readonly #deps: BusServerDependencies;
-  #files: BusFiles | undefined;
-  /** the state of the disk that `#files` was read from */
-  #readFrom = '';
+  readonly #files: ReadSets<BusFiles>;
   #told: Told | undefined;
   #connection: BusConnection | undefined;
   /** the process of the server and the configuration that it has read */
@@ -62,6 +57,7 @@ export class BusServer implements Part<'microservices'> {
 
   constructor(deps: BusServerDependencies) {
     this.#deps = deps;
+    this.#files = new ReadSets(deps, Object.values(BUS_SETS), readBusFiles);
   }
 
   get problems(): string[] {
@@ -81,9 +77,9 @@ export class BusServer implements Part<'microservices'> {
   look({ microservices }: Pick<Sent, 'microservices'>): void {
     if (this.#isEnded) return;
     const port = busPortOf(microservices?.views.values() ?? []);
-    const before = this.#files;
-    if (port !== undefined) this.#read();
-    const files = port === undefined ? undefined : this.#files;
+    const before = this.#files.value;
+    if (port !== undefined) this.#files.refresh();
+    const files = port === undefined ? undefined : this.#files.value;
     if (port === undefined || !files) this.#forget();
     else if (this.#told && isSameDoor(this.#told, { port, ...files }))
       this.#announce(this.#told.delivery, files, before);
@@ -101,22 +97,11 @@ export class BusServer implements Part<'microservices'> {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    if (!signal.aborted)
-      await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+    await whenAborted(signal);
     this.#isEnded = true;
     const { delivery } = this.#told ?? {};
     this.#forget();
     await delivery?.[Symbol.asyncDispose]();
-  }
-
-  #read(): void {
-    const { read, changedAt } = this.#deps;
-    const state = Object.values(BUS_SETS)
-      .map((set) => changedAt(set))
-      .join();
-    if (state === this.#readFrom && this.#files) return;
-    this.#files = readBusFiles(read);
-    this.#readFrom = state;
   }
 
   #tell(port: number, { creds, ca }: BusFiles): void {
@@ -131,8 +116,8 @@ export class BusServer implements Part<'microservices'> {
         return connection;
       },
       wanted: {
-        accounts: () => this.#files?.tokens.keys() ?? [],
-        token: (account) => this.#files?.tokens.get(account),
+        accounts: () => this.#files.value?.tokens.keys() ?? [],
+        token: (account) => this.#files.value?.tokens.get(account),
       },
       settle: latestToken,
       report: ({ server, refused }) => {
@@ -165,7 +150,7 @@ export class BusServer implements Part<'microservices'> {
   /** Whether this process of the server has read the present configuration. */
   #isLoaded(): boolean {
     const { server, config } = this.#loaded;
-    return this.#connection?.server.id === server && this.#files?.config === config;
+    return this.#connection?.server.id === server && this.#files.value?.config === config;
   }
 
   #show(): void {
@@ -185,7 +170,7 @@ export class BusServer implements Part<'microservices'> {
   async #reloadUntil(signal: AbortSignal): Promise<void> {
     const { clock, random, log } = this.#deps;
     for (let failures = 1; !signal.aborted; failures++) {
-      const [connection, config] = [this.#connection, this.#files?.config];
+      const [connection, config] = [this.#connection, this.#files.value?.config];
       // The next connection leads here again.
       if (!connection || config === undefined) return;
       const { id: server } = connection.server;

@@ -1,4 +1,5 @@
 import { BOUNDS } from '../../../src/api/bounds.ts';
+import { whenAborted } from '../../../src/lib/aborted.ts';
 import type { Clock } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
 import {
@@ -12,17 +13,13 @@ import { ROUTER_SETS } from '../../../src/wire/router.ts';
 import type { Sent } from '../domain/desired.ts';
 import type { Random } from '../domain/jitter.ts';
 import type { Part } from '../domain/part.ts';
-import type { Tree } from '../machine/atomic-directory.ts';
+import { ReadSets, type SystemSets } from '../machine/system-sets.ts';
 import { hasRouter, type RouterFiles, readRouterFiles } from './router-files.ts';
 
-export interface RouterDependencies {
+export interface RouterDependencies extends SystemSets {
   clock: Clock;
   random: Random;
   log: Log;
-  /** content of a set of the system's files on this machine */
-  read(set: string): Tree | undefined;
-  /** when the content of a set changed last, Unix ms */
-  changedAt(set: string): number | undefined;
   /** What the report says of the router has changed. */
   changed(): void;
   /** connects to a router; absent: as all clients of routers do */
@@ -44,9 +41,7 @@ interface Told {
  */
 export class RouterPart implements Part<'microservices'> {
   readonly #deps: RouterDependencies;
-  #files: RouterFiles | undefined;
-  /** the state of the disk that `#files` was read from */
-  #readFrom = '';
+  readonly #files: ReadSets<RouterFiles>;
   #told: Told | undefined;
   #state: RouterState | undefined;
   /** digests of the files that the router is being compared with, and was */
@@ -56,6 +51,7 @@ export class RouterPart implements Part<'microservices'> {
 
   constructor(deps: RouterDependencies) {
     this.#deps = deps;
+    this.#files = new ReadSets(deps, Object.values(ROUTER_SETS), readRouterFiles);
   }
 
   get problems(): string[] {
@@ -72,7 +68,7 @@ export class RouterPart implements Part<'microservices'> {
     return {
       router: {
         isReached: this.#state?.router !== undefined,
-        isCurrent: isCurrent && this.#compared.last === this.#files?.digest,
+        isCurrent: isCurrent && this.#compared.last === this.#files.value?.digest,
         ...(problem && { problem: problem.slice(0, BOUNDS.message) }),
         links: links
           .flatMap(({ name, message }) => (message === undefined ? [name] : []))
@@ -88,10 +84,10 @@ export class RouterPart implements Part<'microservices'> {
 
   look({ microservices }: Pick<Sent, 'microservices'>): void {
     if (this.#isEnded) return;
-    const before = this.#files?.digest;
+    const before = this.#files.value?.digest;
     const isThere = hasRouter(microservices?.views.values() ?? []);
-    if (isThere) this.#read();
-    const files = isThere ? this.#files : undefined;
+    if (isThere) this.#files.refresh();
+    const files = isThere ? this.#files.value : undefined;
     if (!files) this.#forget();
     else if (this.#told?.port !== files.port) this.#tell(files.port);
     else if (files.digest !== before) this.#told.delivery.changed();
@@ -99,22 +95,11 @@ export class RouterPart implements Part<'microservices'> {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    if (!signal.aborted)
-      await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+    await whenAborted(signal);
     this.#isEnded = true;
     const { delivery } = this.#told ?? {};
     this.#forget();
     await delivery?.[Symbol.asyncDispose]();
-  }
-
-  #read(): void {
-    const { read, changedAt } = this.#deps;
-    const state = Object.values(ROUTER_SETS)
-      .map((set) => changedAt(set))
-      .join();
-    if (state === this.#readFrom && this.#files) return;
-    this.#files = readRouterFiles(read);
-    this.#readFrom = state;
   }
 
   #tell(port: number): void {
@@ -122,21 +107,21 @@ export class RouterPart implements Part<'microservices'> {
     this.#forget();
     const delivery = new RouterDelivery({
       dial: async (signal) => {
-        const tls = this.#files?.tls;
+        const tls = this.#files.value?.tls;
         if (!tls) throw new Error('the certificate of the agent for its router is not here');
         return dial({ host: LOOPBACK, port, servername: LOOPBACK, tls, name: 'skerry-agent', signal });
       },
       wanted: () => {
-        this.#compared.next = this.#files?.digest ?? '';
-        return this.#files?.entities;
+        this.#compared.next = this.#files.value?.digest ?? '';
+        return this.#files.value?.entities;
       },
       // A router of another mode gives way to its successor.
-      mode: () => this.#files?.mode,
+      mode: () => this.#files.value?.mode,
       compared: () => {
         this.#compared.last = this.#compared.next;
         this.#show();
       },
-      certificates: () => this.#files?.certificates ?? new Map(),
+      certificates: () => this.#files.value?.certificates ?? new Map(),
       owned: 'all',
       report: (state) => {
         this.#state = state;

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { whenAborted } from '../../../src/lib/aborted.ts';
 import { type Backoff, backoffDelay } from '../../../src/lib/backoff.ts';
 import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
@@ -70,7 +71,7 @@ export class Tunnel implements Part<'tunnel'> {
       if ('report' in decision) {
         this.#clear();
         this.#become(decision.report);
-        await aborted(until);
+        await whenAborted(until);
         failures = 0;
         continue;
       }
@@ -134,8 +135,3 @@ function decide(sent: SentTunnel | undefined, isAllowed: boolean): Decision {
 }
 
 const failed = (message: string): Decision => ({ report: { status: 'failed', message } });
-
-const aborted = (signal: AbortSignal): Promise<void> =>
-  signal.aborted
-    ? Promise.resolve()
-    : new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));

@@ -16,7 +16,7 @@ import { groupName } from './auth-user.ts';
 
 const identity = IDENTITIES.id;
 
-export const authGroupSpecSchema = withRules(
+const authGroupSpecSchema = withRules(
   object({
     ...identity.asked,
     name: groupName().optional().describe('Name of the group; metadata.name when absent.'),

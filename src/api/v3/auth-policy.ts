@@ -16,7 +16,7 @@ const identity = IDENTITIES.uuid;
 const number = (min: number, max: number, what: string, fallback: number) =>
   integer(min, max).optional().describe(`${what}; ${fallback} when absent.`);
 
-export const authPolicySpecSchema = withRules(
+const authPolicySpecSchema = withRules(
   object({
     ...identity.asked,
     minPasswordLength: number(8, 128, 'Least characters of a password', 12),

@@ -24,7 +24,7 @@ export const groupName = () =>
     expects: 'a name of at most 63 lower-case letters, digits and "-"',
   });
 
-export const authUserSpecSchema = withRules(
+const authUserSpecSchema = withRules(
   object({
     ...identity.asked,
     email: text({

@@ -71,6 +71,25 @@ describe('an installation that makes its default router', () => {
       await expect.poll(() => get(which), { timeout }).toBeUndefined();
   });
 
+  test('has the same ports at nodes of the cluster and at its Service, once it is of the type NodePort with such ports', async () => {
+    const { get, merge, startController } = await start();
+    await startController();
+    await expect.poll(() => get('service'), { timeout }).toBeDefined();
+    const spec = { serviceType: 'NodePort', host: '192.0.2.10', edgeRouterPort: 30_672, interRouterPort: 30_673 };
+    await merge('hub', { spec });
+    const ports = async () => (await get('service')).spec.ports;
+    await expect.poll(ports, { timeout }).toMatchObject([
+      { name: 'amqps', port: 5_671 },
+      { name: 'edge', port: 30_672, nodePort: 30_672 },
+      { name: 'inter-router', port: 30_673, nodePort: 30_673 },
+    ]);
+    await expect.poll(async () => (await get('hub')).status.host, { timeout }).toBe('192.0.2.10');
+    await merge('hub', { spec: { serviceType: 'ClusterIP' } });
+    await expect
+      .poll(async () => (await ports()).map((port: object) => 'nodePort' in port), { timeout })
+      .not.toContain(true);
+  });
+
   test('has a Service that leads to every port of its pod while services are dialed, and ends it with that', async () => {
     const { get, startController } = await start();
     const dialing = await startController({ SKERRY_DIAL_SERVICES: 'true' });

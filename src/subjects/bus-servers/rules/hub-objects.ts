@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { BUS_HUB_CERTIFICATES, GROUP } from '../../../api/names.ts';
 import type { BusHub } from '../../../api/v3/bus-hub.ts';
 import type { HubServersOptions } from '../../../rules/bus-hub.ts';
+import { hubServicePorts } from '../../../rules/hub-service.ts';
 import { HUB_NAMES, hasClientTls, hubSettings, memberHost } from './hub.ts';
 import { isSmallerStore, type ServerConfigInput, serverConfig, startedWith } from './server-config.ts';
 import { serverName } from './server-names.ts';
@@ -202,8 +203,6 @@ export function hubObjects(
   const ports = { client: settings.serverPort, leaf: settings.leafPort, mqtt: settings.mqttPort };
   const internal = { ...ports, cluster: settings.clusterPort };
   const all = { ...internal, monitor: settings.httpPort };
-  const servicePorts = (of: Record<string, number>) =>
-    Object.entries(of).map(([name, port]) => ({ name, port, protocol: 'TCP', targetPort: name }));
   const { memory, file } = storeOf(hub);
   const mount = (name: string, mountPath: string, readOnly = true) => ({
     name,
@@ -223,13 +222,22 @@ export function hubObjects(
         kind: 'Service',
         metadata: metadata(HUB_NAMES.headless),
         // The leader and the other members reach a member before it takes clients.
-        spec: { clusterIP: 'None', publishNotReadyAddresses: true, selector, ports: servicePorts(internal) },
+        spec: {
+          clusterIP: 'None',
+          publishNotReadyAddresses: true,
+          selector,
+          ports: hubServicePorts('ClusterIP', internal),
+        },
       },
       {
         apiVersion: 'v1',
         kind: 'Service',
         metadata: metadata(HUB_NAMES.service),
-        spec: { type: serviceType, selector, ports: [...servicePorts(ports), ...formerPort(hub, ports)] },
+        spec: {
+          type: serviceType,
+          selector,
+          ports: [...hubServicePorts(serviceType, ports), ...formerPort(hub, ports)],
+        },
       },
     ],
     disruptions: {

@@ -92,9 +92,9 @@ async function placeOf(
 ): Promise<string> {
   const { to } = outcome;
   if ('loopback' in to) {
-    const answer =
-      'refused' in outcome ? { error: outcome.refused } : { code: brokeredCode(outcome, to.challenge, door) };
-    return `http://127.0.0.1:${to.loopback}/?${new URLSearchParams(answer)}`;
+    const answer: [string, string] =
+      'refused' in outcome ? ['error', outcome.refused] : ['code', brokeredCode(outcome, to.challenge, door)];
+    return `http://127.0.0.1:${to.loopback}/?${new URLSearchParams([answer])}`;
   }
   const login = (problem: string) => `${to.console}/login?${new URLSearchParams({ oauthError: problem })}`;
   if ('refused' in outcome) return login(outcome.refused);

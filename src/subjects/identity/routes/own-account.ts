@@ -5,11 +5,12 @@ import type { LoginContext } from '../../../identity/contract/tokens.ts';
 import type { StoredUser } from '../../../identity/contract/users.ts';
 import { replyShape } from '../../../kinds/rest.ts';
 import { badRequest, unauthenticated } from '../../../rest/contract/errors.ts';
-import { type EmbeddedDoor, embeddedDoor, openDoor } from '../../../rest/contract/identity-door.ts';
+import { browserDoor, type EmbeddedDoor, embeddedDoor, openDoor } from '../../../rest/contract/identity-door.ts';
 import { type Call, type Client, grouped, route } from '../../../rest/contract/route.ts';
 import { mustEnroll, mustShowCode } from '../rules/duties.ts';
 import { normalEmail } from '../rules/email.ts';
 import { externalLogin, externalLogout, externalProfile } from './external.ts';
+import { redeemBrokered } from './oauth.ts';
 
 const TAG = 'User';
 const MAX_TOKEN = 16 * 1024;
@@ -46,6 +47,12 @@ const loginBody = z
     totp: z.string().optional().describe('Code of the second factor, or a recovery code.'),
   })
   .meta({ id: 'Login' });
+const codeBody = z
+  .object({
+    code: z.string().min(1).max(MAX_TOKEN).describe('With which a login in the browser came to a port of kubectl.'),
+    codeVerifier: z.string().min(43).max(128).describe('Verifier of the challenge that the login began with.'),
+  })
+  .meta({ id: 'BrokeredLogin' });
 const changeBody = z
   .object({
     newPassword: z.string().min(1),
@@ -133,13 +140,15 @@ export const ownAccountRoutes = grouped(TAG, [
     path: '/user/login',
     operation: 'login',
     summary: 'Log in with a password',
+    description: 'Or with the code of a login in the browser that kubectl began.',
     access: 'public',
     guessable: true,
     needs,
-    body: { kind: 'json', schema: loginBody },
+    body: { kind: 'json', schema: z.union([loginBody, codeBody]) },
     reply: { status: 200, schema: pair },
     errors: [401, 501],
     async handler({ deps, body, client, signal, warnings }) {
+      if ('code' in body) return { ...(await redeemBrokered(browserDoor(deps), body, { client, signal })) };
       const door = openDoor(deps);
       const tokens =
         door.mode === 'external'

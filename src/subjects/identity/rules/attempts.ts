@@ -24,5 +24,5 @@ export function reserved(
   };
 }
 
-/** The attempts without the one that turned out right. It may have locked: the account has a place again. */
+/** The attempts without the last, which was right. It may have locked: the account has a place again. */
 export const givenBack = ({ failed }: Attempts): Attempts => ({ failed: Math.max(0, failed - 1), lockedUntil: 0 });

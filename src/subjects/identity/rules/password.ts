@@ -1,7 +1,7 @@
 import type { LoginPolicy } from './policy.ts';
 
 /** Characters of the longest password: the hash of more would cost an attacker nothing and the controller time. */
-export const LONGEST_PASSWORD = 128;
+const LONGEST_PASSWORD = 128;
 
 const CLASSES: readonly [pattern: RegExp, what: string][] = [
   [/\p{Lu}/u, 'an upper-case letter'],

@@ -4,7 +4,7 @@ import type { Verdict } from '../../../rules/inputs.ts';
 /** Name of the only AuthPolicy that counts. */
 export const AUTH_POLICY = 'default';
 
-/** Rules of passwords and logins (docs/resources/auth-policy.md). */
+/** Rules of passwords and logins (docs/resources/users.md#the-policy). */
 export interface LoginPolicy {
   minPasswordLength: number;
   passwordHistoryCount: number;

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { refreshed, type Session, withSession } from './session.ts';
+import { type LoginSession, refreshed, withSession } from './session.ts';
 
 const POLICY = { refreshTokenTtlSeconds: 3600, refreshRotation: true, familyMaxAgeHours: 12, maxConcurrentSessions: 3 };
 const HOUR = 3_600_000;
-const session = (changes: Partial<Session> = {}): Session => ({
+const session = (changes: Partial<LoginSession> = {}): LoginSession => ({
   family: 'f',
   current: 'b',
   previous: 'a',
@@ -29,15 +29,15 @@ describe('a refresh token', () => {
     ['at the moment of the use', 1_000, 'late'],
     ['half a second after the use', 1_500, 'late'],
     ['later', 1_501, 'reuse'],
-  ])('that was used before, and that arrived %s', (_, arrivedAt, is) => {
+  ])('is refused when it was used before and arrived %s', (_, arrivedAt, is) => {
     expect(use('a', { arrivedAt })).toMatchObject({ is });
   });
 
-  test('of an unknown use ends its login and no other', () => {
+  test('ends its login and no other when nobody issued it last', () => {
     expect(use('x')).toEqual({ is: 'reuse', sessions: [session({ family: 'g' })] });
   });
 
-  test('of a login that is over, or from before a restore, is unknown', () => {
+  test('is unknown when its login is over, or began before a restore', () => {
     expect(use('b', { now: HOUR })).toEqual({ is: 'unknown' });
     expect(use('b', { notBefore: 1 })).toEqual({ is: 'unknown' });
   });
@@ -55,7 +55,7 @@ describe('a refresh token', () => {
 });
 
 describe('a new login', () => {
-  const begin = (sessions: readonly Session[], policy = POLICY) =>
+  const begin = (sessions: readonly LoginSession[], policy = POLICY) =>
     withSession(sessions, { family: 'new', current: 'n', now: 10_000, notBefore: 0 }, policy).map(
       ({ family }) => family,
     );

@@ -1,7 +1,7 @@
 import type { LoginPolicy } from './policy.ts';
 
 /** One login of a user, as its Secret has it. `current`, `previous`: SHA-256 of `jti`; times are Unix ms. */
-export interface Session {
+export interface LoginSession {
   family: string;
   current: string;
   previous?: string;
@@ -23,15 +23,15 @@ const endOf = (startedAt: number, now: number, policy: SessionPolicy) =>
   Math.min(now + policy.refreshTokenTtlSeconds * 1000, startedAt + policy.familyMaxAgeHours * 3_600_000);
 
 /** Whether a session counts: it is not over, and began after the last restore. */
-export const isLive = ({ expiresAt, startedAt, rotatedAt }: Session, now: number, notBefore: number): boolean =>
+const isLive = ({ expiresAt, startedAt, rotatedAt }: LoginSession, now: number, notBefore: number): boolean =>
   expiresAt > now && startedAt >= notBefore && rotatedAt >= notBefore;
 
 /** The sessions with a new one. Those that are over are dropped, then the oldest. */
 export function withSession(
-  sessions: readonly Session[],
+  sessions: readonly LoginSession[],
   { family, current, now, notBefore }: { family: string; current: string; now: number; notBefore: number },
   policy: SessionPolicy,
-): Session[] {
+): LoginSession[] {
   const live = sessions.filter((session) => isLive(session, now, notBefore)).sort((a, b) => a.startedAt - b.startedAt);
   const room = live.slice(Math.max(0, live.length - policy.maxConcurrentSessions + 1));
   return [...room, { family, current, rotatedAt: now, startedAt: now, expiresAt: endOf(now, now, policy) }];
@@ -42,12 +42,12 @@ export function withSession(
  * `reuse`: it was used before, so that somebody has a copy: the login ends.
  */
 export type RefreshVerdict =
-  | { is: 'rotated' | 'same'; sessions: Session[]; session: Session }
+  | { is: 'rotated' | 'same'; sessions: LoginSession[]; session: LoginSession }
   | { is: 'late' | 'unknown' }
-  | { is: 'reuse'; sessions: Session[] };
+  | { is: 'reuse'; sessions: LoginSession[] };
 
 export function refreshed(
-  sessions: readonly Session[],
+  sessions: readonly LoginSession[],
   token: { family: string; jti: string; next: string },
   times: { now: number; arrivedAt: number; notBefore: number },
   policy: SessionPolicy,
@@ -61,7 +61,7 @@ export function refreshed(
   }
   if (!policy.refreshRotation) return { is: 'same', sessions: [...sessions], session };
   const { startedAt, family } = session;
-  const rotated: Session = {
+  const rotated: LoginSession = {
     family,
     current: token.next,
     previous: session.current,

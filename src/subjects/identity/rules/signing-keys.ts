@@ -13,12 +13,12 @@ export type SigningKey = z.infer<typeof signingKeySchema>;
 export const signingKeysSchema = z.array(signingKeySchema);
 
 /** How long a new key is published before it signs: everybody knows it by then. */
-export const PUBLISHED_MS = 60_000;
+const PUBLISHED_MS = 60_000;
 /** How long a replica knows a key before it signs with it. */
 const KNOWN_MS = 10_000;
 
 /** The key that signs at a replica; `seenAt`: when this replica saw a key first. */
-export function signingKey(
+export function presentSigningKey(
   keys: readonly SigningKey[],
   now: number,
   seenAt: (kid: string) => number,

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { GROUP, ROUTER_HUB_CERTIFICATES } from '../../../api/names.ts';
 import type { RouterHub } from '../../../api/v3/index.ts';
 import type { BridgedService } from '../../../rules/bridges.ts';
+import { hubServicePorts } from '../../../rules/hub-service.ts';
 import { ROUTER_HUB_OBJECT, type RouterHubOptions } from '../../../rules/router-hub.ts';
 import { ROUTER_FILES, ROUTER_PLACES, ROUTER_SETS, type RouterPair } from '../../../wire/router.ts';
 import { bridgesOfHub } from './bridges.ts';
@@ -134,7 +135,7 @@ export function routerHubObjects(hub: RouterHub, placement: RouterHubPlacement):
       spec: {
         type: serviceType,
         selector,
-        ports: Object.entries(ports).map(([name, port]) => ({ name, port, protocol: 'TCP', targetPort: name })),
+        ports: hubServicePorts(serviceType, ports),
       },
     },
     pod: {

@@ -38,7 +38,8 @@ export const isShareable = ({ metadata }: { metadata: ObjectMeta }): boolean =>
 
 /** Whether a Secret has keys of the system, such as the keys of a node or of an authority. Whoever may label it cannot share it. */
 const isOfSystem = ({ name, labels = {} }: ObjectMeta): boolean =>
-  [LABELS.platform, LABELS.authority, LABELS.bus, LABELS.identity].some((label) => label in labels) || isSystemSecretName(name);
+  [LABELS.platform, LABELS.authority, LABELS.bus, LABELS.identity].some((label) => label in labels) ||
+  isSystemSecretName(name);
 
 /** Whether only a Secret of the system may have a name. */
 export const isSystemSecretName = (name: string): boolean =>
