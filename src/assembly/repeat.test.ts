@@ -26,7 +26,16 @@ interface Request {
 }
 
 let count = 0;
-const deps = createMemoryDependencies();
+/** uuids of users who log in at the controller */
+const users = new Set<string>();
+const identity = {
+  mode: 'embedded',
+  users: {
+    byUuid: async (uuid: string) => (users.has(uuid) ? { uuid, email: 'ann@x', groups: [] } : undefined),
+    remove: async (uuid: string) => void users.delete(uuid),
+  },
+};
+const deps = createMemoryDependencies({ identity: identity as never });
 Object.assign(deps.self, { isBusEnabled: true });
 const admin = (await serveInMemory({ deps })).as('admin');
 await makeReferences(admin);
@@ -180,6 +189,16 @@ const TABLE: Readonly<Record<string, () => Promise<Request>>> = {
     roleRef: { name: 'viewer' },
     subjects: [{ kind: 'Group', name: 'crew' }],
   }),
+  async deleteUser() {
+    const uuid = crypto.randomUUID();
+    users.add(uuid);
+    return { path: `/users/${uuid}`, again: 404 };
+  },
+  async deleteGroup() {
+    const name = `group-${++count}`;
+    expect((await admin.post('/groups', { json: { name } })).status).toBe(201);
+    return { path: `/groups/${name}`, again: 404 };
+  },
   deleteEvents: async () => ({ path: '/events', options: { json: { days: 7 } } }),
 };
 

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { ANNOTATIONS, API_VERSION } from '../../../api/names.ts';
-import { type AuthGroup, authGroupSpecSchema } from '../../../api/v3/auth-group.ts';
+import { type AuthGroup, authGroupResource } from '../../../api/v3/auth-group.ts';
 import { HttpError } from '../../../http/http-error.ts';
 import { replyShape } from '../../../kinds/rest.ts';
 import type { Caller } from '../../../rest/contract/access.ts';
@@ -114,7 +114,7 @@ export const groupRoutes = grouped(authGroupKind.rest.tag, [
     async handler({ deps, caller, body, signal }) {
       embeddedDoor(deps);
       const name = normalGroup(body.name);
-      const spec = validateSpec(authGroupSpecSchema, { name, ...(body.mfaRequired && { mfaRequired: true }) });
+      const spec = validateSpec(authGroupResource.spec, { name, ...(body.mfaRequired && { mfaRequired: true }) });
       if (isSystemGroup(name) || holderOf(deps, name)) throw duplicateName('group', name);
       if (isNamed(deps, name)) await requireMayBindGroup(caller, name);
       const make = async (): Promise<AuthGroup> => {
@@ -160,7 +160,7 @@ export const groupRoutes = grouped(authGroupKind.rest.tag, [
       await requireMayBindGroup(caller, from);
       if (to !== from) {
         if (isSystemGroup(from)) throw systemGroup('renamed');
-        validateSpec(authGroupSpecSchema, { name: to });
+        validateSpec(authGroupResource.spec, { name: to });
         const holder = holderOf(deps, to);
         if (isSystemGroup(to) || (holder && v3Name(holder) !== from)) throw duplicateName('group', to);
         await requireMayBindGroup(caller, to);
