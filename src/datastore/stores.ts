@@ -41,7 +41,7 @@ export interface Stores extends KindStores {
   /** all Secrets of the namespace: node keys, shareable ones, passwords of registries */
   secrets: MutableStore<Secret>;
   configMaps: MutableStore<ConfigMap>;
-  /** all Roles and RoleBindings of the namespace: those of the v3 API, and those of the installation */
+  /** all Roles and RoleBindings of the namespace: roles of the v3 API, and roles of the installation */
   roles: MutableStore<NativeRole>;
   roleBindings: MutableStore<NativeRoleBinding>;
 }

@@ -194,7 +194,7 @@ const mayChangeSystem = (name?: string) =>
 const mayBind = (role: string) => may('roles', role, "'bind'");
 /** CEL: whether the user may give every role to a microservice. */
 const MAY_BIND_ALL = `authorizer.group('${GROUP}').resource('roles').namespace(request.namespace).check('bind').allowed()`;
-/** CEL: the name of the role that an entry names, or that of the default one. */
+/** CEL: the name of the role that an entry names, or the default name. */
 const roleOf = (entry: string) =>
   `(has(${entry}.serviceAccount) ? ${entry}.serviceAccount.roleRef.name : '${FREE_ROLES[0]}')`;
 /** CEL: the roles that an update gives to entries and that are not free. */
@@ -698,7 +698,7 @@ function policies(namespace: string): Policy[] {
       ],
     },
     {
-      // Whoever gives a group gives what is bound to it. A write gives one group, unless its writer may give all.
+      // Whoever gives a group gives its role bindings. A write gives one group, unless its writer may give all.
       name: 'groups-of-users',
       operations: ['CREATE', 'UPDATE'],
       resources: [KINDS.authUsers.definition.plural],

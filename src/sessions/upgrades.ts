@@ -78,7 +78,7 @@ export interface Upgrades extends Disposable {
 }
 
 const GROUND_MS = 10_000;
-/** how long a session goes on while nobody says whether its user still has the permission */
+/** how long a session continues while nobody says whether its user still has the permission */
 const UNASKED_MS = 50_000;
 /** after which a user or node that has too many sockets may try again */
 const RETRY_SECONDS = 10;

@@ -92,7 +92,7 @@ describe('who changes a user', () => {
     await grants.requireNotStronger(sre, { email: 'bob@x', groups: [] });
   });
 
-  test('may give what is bound to its name', async () => {
+  test('may give the roles that are bound to its name', async () => {
     await deps.roleBindings.create(
       {
         apiVersion: 'rbac.authorization.k8s.io/v1',

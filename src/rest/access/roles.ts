@@ -23,7 +23,7 @@ interface Row {
   resources: readonly string[];
   /** the objects that the row is limited to */
   names?: readonly string[];
-  /** all verbs that there are, where these are neither those of an object nor those of the roles */
+  /** all verbs that there are, where these are neither the verbs of an object nor the verbs of the roles */
   verbs?: readonly string[];
   sre?: readonly string[];
   developer?: readonly string[];
@@ -155,8 +155,8 @@ const CLUSTER_READS: readonly PolicyRule[] = [
 ];
 
 /**
- * What users do with the roles and bindings of the cluster, which are those of the v3 API as well. Who changes them gives no more than
- * they have, as the API server checks; those of the installation have an admission policy of their own.
+ * What users do with the roles and bindings of the cluster, which are the roles of the v3 API as well. Who changes them gives no more than
+ * they have, as the API server checks; the roles of the installation have an admission policy of their own.
  */
 const clusterRoles = (role: RoleName): PolicyRule => ({
   apiGroups: [RBAC_GROUP],

@@ -32,7 +32,7 @@ export interface RestDependencies extends KindsObjects {
   /** Secrets and ConfigMaps of the v3 API: those with the label skerry.dev/shareable. */
   secrets: Objects<SecretForm>;
   configMaps: Objects<ConfigMapForm>;
-  /** Roles and bindings of the cluster, also those that the v3 API does not have; indexes have those of the v3 API. */
+  /** Roles and bindings of the cluster, also those that the v3 API does not have; indexes have only objects of the v3 API. */
   roles: Objects<NativeRole, 'name'>;
   roleBindings: Objects<NativeRoleBinding, 'name' | 'role'>;
   /** how users, groups and service accounts are called in bindings */

@@ -15,7 +15,7 @@ export interface Permission {
   resource: string;
   verb: Verb;
   name?: string;
-  /** Further names by which roles can mean the object that this parameter names, such as that of the object, which roles for kubectl have. */
+  /** Further names by which roles can mean the object that this parameter names, such as the object name, which roles for kubectl have. */
   names?: (parameter: string, deps: RestDependencies) => readonly string[];
 }
 

@@ -62,7 +62,7 @@ describe('a role binding', () => {
     ).toHaveLength(1);
   });
 
-  test('that two writers give different roles at the same time has one of them, and no other object is left', async () => {
+  test('gets one of two roles when two writers change it at the same time, and no other object is left', async () => {
     for (const name of ['race-1', 'race-2', 'race-3'])
       await admin.post('/roles', { json: { name, rules: reads('knowledge') } });
     await admin.post('/rolebindings', { json: { name: 'race', roleRef: { name: 'race-1' }, subjects } });
@@ -76,7 +76,7 @@ describe('a role binding', () => {
     expect(items.filter(({ roleRef }) => roleRef.name.startsWith('race'))).toHaveLength(1);
   });
 
-  test('whose replica ended on the way is in its former place no longer once the leader has seen it', async () => {
+  test('has its former object no longer once the leader has seen it, also where a replica ended on the way', async () => {
     await admin.post('/roles', { json: { name: 'half', rules: reads('cluster') } });
     await admin.post('/rolebindings', { json: { name: 'half', roleRef: { name: 'viewer' }, subjects } });
     const before = one.deps.roleBindings.find('name', 'half')[0];

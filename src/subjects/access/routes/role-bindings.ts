@@ -27,9 +27,9 @@ import {
 } from '../rules/v3-binding.ts';
 import { idOfRbac } from '../rules/v3-role.ts';
 import { presentBinding, presentRole } from './present.ts';
-import { refusal, replaceBinding, storeNew } from './store.ts';
+import { refusalOfGrant, replaceBinding, storeNew } from './store.ts';
 
-/** Role bindings of the v3 API, which are RoleBindings of the cluster. Those of the installation are not among them. */
+/** Role bindings of the v3 API, which are RoleBindings of the cluster. The bindings of the installation are not among them. */
 
 type Changing = Pick<Call, 'deps' | 'caller' | 'signal'>;
 
@@ -105,7 +105,7 @@ async function replaceSubjects(
   try {
     return await deps.roleBindings.replace({ ...before, subjects }, signal);
   } catch (error) {
-    throw refusal(error);
+    throw refusalOfGrant(error);
   }
 }
 

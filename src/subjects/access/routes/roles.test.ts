@@ -51,7 +51,7 @@ describe('a role', () => {
   });
 
   test.each(['admin', 'sre', 'developer', 'viewer', 'agent-admin', 'microservice'])(
-    'of the system, %s, is read and never created, changed, deleted or named like another one',
+    'named %s belongs to the system: it is read and never created, changed, deleted or given to another role',
     async (name) => {
       const read = await admin.get(`/roles/${name}`);
       expect(read).toMatchObject({ status: 200, body: { name, kind: 'Role' } });
@@ -65,7 +65,7 @@ describe('a role', () => {
     },
   );
 
-  test('is listed after those of the system', async () => {
+  test('is listed after the roles of the system', async () => {
     await admin.post('/roles', { json: { name: 'a-first', rules } });
     const { body } = await admin.get('/roles');
     const names = body.map(({ name }: { name: string }) => name);
@@ -112,7 +112,7 @@ describe('a role', () => {
     ]);
   });
 
-  test('of the cluster alone is no role of v3', async () => {
+  test('has the label, or is a Role of the cluster alone', async () => {
     deps.stores.roles.set({
       apiVersion: 'rbac.authorization.k8s.io/v1',
       kind: 'Role',

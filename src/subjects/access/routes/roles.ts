@@ -30,7 +30,7 @@ import {
   withRules,
 } from '../rules/v3-role.ts';
 import { presentRole } from './present.ts';
-import { refusal, replaceBinding, storeNew } from './store.ts';
+import { refusalOfGrant, replaceBinding, storeNew } from './store.ts';
 
 /** Roles of the v3 API, which are Roles of the cluster; six belong to the system. */
 
@@ -69,7 +69,7 @@ async function create({ deps, caller, signal }: Changing, body: unknown) {
   const native = translation.toNative(rules);
   await createGrants(deps).requireMayGrant(caller, native, 'rules');
   const id = await deps.ids.next('Role', signal);
-  const object = withRules(newRole(name, { [LABELS.id]: String(id) }), rules, native);
+  const object = withV3Rules(newRole(name, { [LABELS.id]: String(id) }), rules, native);
   return readRole(await storeNew(deps.roles, { object, noun: 'role', name }, signal), translation);
 }
 
@@ -88,12 +88,12 @@ async function change(call: Changing, name: string, body: unknown) {
       requireUnchanged('id', changes.id, idOfRbac(role).id);
       if (canonicalJson(role.rules ?? []) !== canonicalJson(native))
         await createGrants(deps).requireMayGrant(caller, native, 'rules');
-      const after = withRules(role, changes.rules, native);
+      const after = withV3Rules(role, changes.rules, native);
       return canonicalJson(after) === canonicalJson(role) ? role : after;
     },
     signal,
   ).catch((error: unknown) => {
-    throw refusal(error);
+    throw refusalOfGrant(error);
   });
   return readRole(changed, translation);
 }
@@ -114,7 +114,7 @@ async function rename(
   await createGrants(deps).requireMayGrant(caller, native, 'rules');
   const made = newRole(name, before.metadata.labels ?? {});
   const annotations = { ...before.metadata.annotations, [ANNOTATIONS.replaces]: before.metadata.uid ?? '' };
-  const object = withRules({ ...made, metadata: { ...made.metadata, annotations } }, rules, native);
+  const object = withV3Rules({ ...made, metadata: { ...made.metadata, annotations } }, rules, native);
   const stored = await storeNew(deps.roles, { object, noun: 'role', name }, signal);
   await deps.roleBindings.refresh(signal);
   for (const binding of current(deps.roleBindings.find('role', from))) {

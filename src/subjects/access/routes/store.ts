@@ -14,12 +14,12 @@ export async function storeNew<T extends NativeRole | NativeRoleBinding>(
   try {
     return await objects.create(object, signal);
   } catch (error) {
-    throw isAlreadyExists(error) ? duplicateName(noun, name) : refusal(error);
+    throw isAlreadyExists(error) ? duplicateName(noun, name) : refusalOfGrant(error);
   }
 }
 
 /** The API server refuses to let the controller give what no role of users has. */
-export function refusal(error: unknown): unknown {
+export function refusalOfGrant(error: unknown): unknown {
   const isEscalation = error instanceof ApiError && error.status === 403;
   return isEscalation
     ? forbidden('the role permits more than roles of this controller can, so that only a cluster admin gives it')
@@ -38,7 +38,7 @@ export async function replaceBinding(
     made = await deps.roleBindings.create(replacementOf(before, after), signal);
   } catch (error) {
     if (isAlreadyExists(error)) throw conflict('CONFLICT', 'the role binding was changed at the same time, try again');
-    throw refusal(error);
+    throw refusalOfGrant(error);
   }
   await deps.roleBindings.delete(before, signal);
   return made;

@@ -4,7 +4,7 @@ import { FIELD_MANAGERS, GROUP } from '../../../api/names.ts';
 import { quoted } from '../../../rules/document.ts';
 import { invalid } from '../../../rules/errors.ts';
 
-/** Names of roles, bindings and subjects: those of v3, and those of the cluster. */
+/** Names of roles, bindings and subjects: in v3, and in the cluster. */
 
 /** Roles that every installation has. The last two are of microservices, and permit nothing of the controller. */
 export const SYSTEM_ROLES = ['admin', 'sre', 'developer', 'viewer', 'agent-admin', 'microservice'] as const;
@@ -12,7 +12,7 @@ export const SYSTEM_ROLES = ['admin', 'sre', 'developer', 'viewer', 'agent-admin
 const isSystemRole = (name: string): boolean => SYSTEM_ROLES.some((one) => one === name);
 
 const PRODUCT = GROUP.split('.')[0] ?? '';
-/** Objects of the installation begin so: those of the controller and of the roles of users. */
+/** Objects of the installation begin so: roles of the controller and of users. */
 export const OWN_PREFIX = `${PRODUCT}-`;
 /** What the names of users and groups begin with in the cluster, unless an installation names another word. */
 export const DEFAULT_GROUPS_PREFIX = PRODUCT;
@@ -41,7 +41,7 @@ export function requireCustomRole(name: string, field: string): void {
 /** The name of the object of a role, by its v3 name. */
 export const roleObjectOf = (name: string): string => (isSystemRole(name) ? `${OWN_PREFIX}${name}` : name);
 
-/** The v3 name of a role, by that of its object. */
+/** The v3 name of a role, by the name of its object. */
 export function roleNameOf(objectName: string): string {
   const name = objectName.startsWith(OWN_PREFIX) ? objectName.slice(OWN_PREFIX.length) : objectName;
   return isSystemRole(name) ? name : objectName;

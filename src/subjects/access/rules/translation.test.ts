@@ -71,7 +71,7 @@ describe('a rule of a v3 role', () => {
     expect(given(rule(['*'], ['*']))).toEqual(all.sort());
   });
 
-  test('of both groups has the words of each', () => {
+  test('for both groups has the words of each', () => {
     const both = rule(['microservices', 'system/gps', 'nodes'], ['get'], { apiGroups: ['*'] });
     expect(permissions(toNative([both]))).toEqual([
       'agent.skerry.dev/v1 get microservices any',
@@ -161,7 +161,7 @@ describe('rules of the cluster', () => {
       fc.property(fc.array(v3, { maxLength: 4 }), (rules) => {
         const native = toNative(rules as V3Rule[]);
         const again = permissions(toNative(toV3(native)));
-        // What is given without names is given with any.
+        // A permission without names is one for any name.
         expect(again).toEqual(permissions(native));
       }),
       { numRuns: 300 },

@@ -29,7 +29,7 @@ export type KnownResources = ReadonlyMap<string, readonly string[]>;
 export const AGENT_API = `${AGENT_GROUP}/v1`;
 /** The API group of the controller in v3 rules. */
 const V3_GROUP = '';
-/** How the core group of the cluster is shown, whose name is that of ours in v3. */
+/** How the core group of the cluster is shown, whose name means our group in v3. */
 const CORE = 'core';
 
 /** Verbs by resource. */

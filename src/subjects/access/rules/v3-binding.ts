@@ -41,7 +41,7 @@ export const bindingShape = z
   .looseObject({ id, name, kind: z.string(), roleRef: z.looseObject({}), subjects: z.array(z.looseObject({})) })
   .meta({ id: 'RoleBinding' });
 
-export type BindingBody = z.infer<typeof bindingBody>;
+type BindingBody = z.infer<typeof bindingBody>;
 type Subject = BindingBody['subjects'][number];
 
 /** What names of users and groups begin with in the cluster, and where its service accounts are. */
@@ -51,7 +51,7 @@ export interface SubjectNames {
 }
 
 /** The value of the label of bindings that the v3 API has. */
-export const BINDING = 'binding';
+const BINDING = 'binding';
 
 export const isV3Binding = ({ metadata }: NativeRoleBinding): boolean => metadata.labels?.[LABELS.rbac] === BINDING;
 
@@ -78,7 +78,7 @@ function shownSubject({ kind, name, namespace }: NativeSubject, names: SubjectNa
   return { kind: kind as Subject['kind'], name: isOurs ? name.slice(prefix.length) : name };
 }
 
-/** The subjects in the cluster. One that is shown as it was stays as it is, whoever wrote it. */
+/** The subjects in the cluster. A subject that is shown as it was stays as it is, whoever wrote it. */
 export function nativeSubjects(
   subjects: readonly Subject[],
   names: SubjectNames,
@@ -155,6 +155,6 @@ export function current<T extends { metadata: NativeRoleBinding['metadata'] }>(o
   return objects.filter(({ metadata }) => metadata.uid === undefined || !replaced.has(metadata.uid));
 }
 
-/** Of several with one name the one that is in the place of the others; at last the newest. */
+/** Of several objects with one name the object in the place of the others; at last the newest. */
 export const newestOf = <T extends { metadata: NativeRoleBinding['metadata'] }>(objects: readonly T[]): T | undefined =>
   current(objects).sort(byAge).at(-1);

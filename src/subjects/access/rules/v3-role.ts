@@ -32,7 +32,7 @@ export const roleShape = z
   .meta({ id: 'Role' });
 
 /** The value of the label of roles that the v3 API has. */
-export const ROLE = 'role';
+const ROLE = 'role';
 /** The most bytes of the rules as they were written; an object of the cluster has room for 256 KiB of annotations. */
 const TEXT_BYTES = 64 * 1024;
 
@@ -63,8 +63,8 @@ function writtenRules({ metadata, rules }: NativeRole): V3Rule[] | undefined {
   }
 }
 
-/** The role with other rules; `native` are those of the cluster. */
-export function withRules(role: NativeRole, written: readonly V3Rule[], native: readonly PolicyRule[]): NativeRole {
+/** The role with other rules; `native` are the rules of the cluster. */
+export function withV3Rules(role: NativeRole, written: readonly V3Rule[], native: readonly PolicyRule[]): NativeRole {
   const note = JSON.stringify({ of: digestOfRules(native), rules: written });
   if (Buffer.byteLength(note) > TEXT_BYTES) throw invalid(`rules: must have at most ${TEXT_BYTES} bytes`, 'rules');
   const annotations = { ...role.metadata.annotations, [ANNOTATIONS.v3Rules]: note };

@@ -31,7 +31,7 @@ export const SYSTEM_ROLE_RULES: Readonly<Record<string, readonly RoleRule[]>> = 
 
 type RoleRef = ServiceAccount['spec']['roleRef'];
 
-/** Roles that everyone gives to a microservice: the one that every microservice has, and those of users, which permit nothing at an agent. */
+/** Roles that everyone gives to a microservice: the role of every microservice, and the roles of users, which permit nothing at an agent. */
 export const FREE_ROLES: readonly string[] = Object.entries(SYSTEM_ROLE_RULES).flatMap(([name, rules]) =>
   rules.length === 0 || name === DEFAULT_ROLE ? [name] : [],
 );
