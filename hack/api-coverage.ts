@@ -11,8 +11,6 @@ export interface Coverage {
   tests: readonly string[];
 }
 
-/** The test that holds for every operation that responds 501. */
-const TEST_OF_501 = 'src/assembly/every-route.test.ts';
 /** The most files that a cell names. */
 const SHOWN = 2;
 
@@ -37,7 +35,7 @@ export function coverageOf(
   return operations.map((operation) => {
     const route = byShape.get(shapeOf(operation));
     const requested = [...((route && files.get(route)) ?? [])].sort(byLevel);
-    return { operation, ...(route && { route }), tests: route?.isLater ? [TEST_OF_501] : requested };
+    return { operation, ...(route && { route }), tests: requested };
   });
 }
 
@@ -163,7 +161,6 @@ export function socketCoverage(tests: ReadonlyMap<string, string>): SocketCovera
 /** docs/api-coverage.md. */
 export function coveragePage(coverage: readonly Coverage[], sockets: readonly SocketCoverage[]): string {
   const sections = Map.groupBy(coverage, ({ operation }) => operation.section);
-  const later = coverage.filter(({ route }) => route?.isLater);
   const empty = coverage.filter(({ route, tests }) => !route || tests.length === 0);
   return [
     '# Coverage of the v3 API',
@@ -174,7 +171,7 @@ export function coveragePage(coverage: readonly Coverage[], sockets: readonly So
     '`skerry.dev`, and test files that request it. That every operation responds 401 without a token and 403 to roles that lack',
     'the permission is tested for all of them in `src/assembly/every-route.test.ts`.',
     '',
-    `${coverage.length} operations; ${later.length} respond 501 until the part of v3 that they need exists; ${empty.length} without a route or a test.`,
+    `${coverage.length} operations; ${empty.length} without a route or a test.`,
     ...[...sections].flatMap(([section, rows]) => [
       '',
       `## ${section}`,
@@ -203,13 +200,7 @@ const namesOf = (tests: readonly string[]) =>
 
 function coverageRow({ operation, route, tests }: Coverage): string {
   const { method, path } = operation;
-  const is501 = route?.isLater ? ', responds 501' : '';
-  const cells = [
-    route ? `${route.operation}${is501}` : '',
-    `\`${method} ${path}\``,
-    route ? accessOf(route) : '',
-    namesOf(tests),
-  ];
+  const cells = [route ? route.operation : '', `\`${method} ${path}\``, route ? accessOf(route) : '', namesOf(tests)];
   return `| ${cells.join(' | ')} |`;
 }
 

@@ -52,7 +52,7 @@ function explain(error: Error): void {
 function summary(stack: Stack, once: boolean): string {
   const { rest, apiserver, agent, registry, engine, sample, metrics, node } = stack.urls;
   const rows: [string, string, string][] = [
-    ['REST', rest, 'bearer token in .skerry/token'],
+    ['REST', rest, 'bearer token in .skerry/token; password of admin in .skerry/admin'],
     ['API server', apiserver, 'kubeconfig in .skerry/kubeconfig'],
     ['Agent', agent, `node "${node}"`],
     ['Engine', engine.url, engine.kind],

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { writeAtomically } from './files.ts';
 
 /** The name of the first administrator of the local stack. */
-export const ADMIN_NAME = 'admin';
+const ADMIN_NAME = 'admin';
 
 /**
  * Settings by which people log in at the controller of the local stack: over loopback alone. The password of the administrator is made once,

@@ -7,7 +7,6 @@ import { permits } from '../rest/_rules.ts';
 import { serveInMemory } from '../rest/_server.ts';
 import { ROLE_NAMES, rulesOf } from '../rest/access/roles.ts';
 import { type AnyRoute, spellings } from '../rest/contract/route.ts';
-import { laterRoutes } from '../rest/routes/later.ts';
 import { createRest } from './rest.ts';
 import { routes } from './routes.ts';
 
@@ -39,15 +38,6 @@ describe('every route', () => {
       }
     },
   );
-
-  test('that is not implemented responds 501 to callers with the permission', async () => {
-    const admin = client.as('admin');
-    for (const route of laterRoutes) {
-      const { status, body } = await call(admin, route);
-      expect([status, body.code], route.operation).toEqual([501, 'NOT_IMPLEMENTED']);
-      expect(body.message).toContain(route.path);
-    }
-  });
 });
 
 test('a client that offers another protocol than WebSocket gets its response over HTTP/1.1', async () => {

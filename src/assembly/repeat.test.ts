@@ -15,8 +15,8 @@ import { routes } from './routes.ts';
  * in the table here, and a new one fails without its row.
  */
 const repeatable = routes.filter(
-  ({ method, path, isLater }) =>
-    !isLater && (method === 'PUT' || method === 'DELETE' || (method !== 'GET' && /\/(link|start|stop)$/.test(path))),
+  ({ method, path }) =>
+    method === 'PUT' || method === 'DELETE' || (method !== 'GET' && /\/(link|start|stop)$/.test(path)),
 );
 
 interface Request {
@@ -152,6 +152,13 @@ const busUser = (route: 'users' | 'mqtt-bearer') => async () => {
   return { path: `/bus/accounts/${name}/${route}/${name}`, again: 404 };
 };
 
+/** A new role or binding. */
+const rbac = (path: string, fields: object) => async () => {
+  const name = `rbac-${++count}`;
+  expect((await admin.post(path, { json: { name, ...fields } })).status).toBe(201);
+  return { path: `${path}/${name}`, again: 404 };
+};
+
 const TABLE: Readonly<Record<string, () => Promise<Request>>> = {
   deleteBusUser: busUser('users'),
   deleteBusBearer: busUser('mqtt-bearer'),
@@ -175,6 +182,16 @@ const TABLE: Readonly<Record<string, () => Promise<Request>>> = {
     return { path: `/users/${body.id}`, again: 404 };
   },
   deleteReplica: async () => ({ path: '/cluster/controllers/active' }),
+  deleteRole: rbac('/roles', { rules: [{ apiGroups: [''], resources: ['nodes'], verbs: ['get'] }] }),
+  deleteRoleBinding: rbac('/rolebindings', {
+    roleRef: { name: 'viewer' },
+    subjects: [{ kind: 'Group', name: 'crew' }],
+  }),
+  async deleteGroup() {
+    const name = `group-${++count}`;
+    expect((await admin.post('/groups', { json: { name } })).status).toBe(201);
+    return { path: `/groups/${name}`, again: 404 };
+  },
   deleteEvents: async () => ({ path: '/events', options: { json: { days: 7 } } }),
 };
 

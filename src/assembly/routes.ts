@@ -7,7 +7,6 @@ import { capabilityRoutes } from '../rest/routes/capabilities.ts';
 import { clusterRoutes } from '../rest/routes/cluster.ts';
 import { controllerRoutes } from '../rest/routes/controller.ts';
 import { eventRoutes } from '../rest/routes/events.ts';
-import { laterRoutes } from '../rest/routes/later.ts';
 import { openApiDocument } from '../rest/server/openapi.ts';
 import { KINDS, type Kinds } from '../subjects/kinds.ts';
 import { SUBJECTS } from './subjects.ts';
@@ -42,7 +41,6 @@ export function createRoutes(kinds: Kinds): readonly TaggedRoute[] {
     ...SUBJECTS.flatMap(({ furtherRoutes = [] }) => furtherRoutes),
     ...clusterRoutes,
     ...eventRoutes,
-    ...laterRoutes,
   ];
   const document = constantReply(() => openApiDocument(routes));
   return routes;

@@ -2,7 +2,6 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, test } from 'vitest';
 import { routes } from '../../assembly/routes.ts';
 import { spellings } from '../contract/route.ts';
-import { laterRoutes } from '../routes/later.ts';
 import { openApiDocument } from './openapi.ts';
 
 const document = openApiDocument(routes) as {
@@ -40,11 +39,6 @@ describe('the OpenAPI document', () => {
 
   test('has no keyword that only CRDs have', () => {
     expect(JSON.stringify(document)).not.toMatch(/x-kubernetes|x-skerry/);
-  });
-
-  test('marks operations that answer 501 as internal, and no others', () => {
-    const marked = operations.filter((operation) => 'x-internal' in operation).map(({ operationId }) => operationId);
-    expect(marked.sort()).toEqual(laterRoutes.map(({ operation }) => operation).sort());
   });
 
   test('is the same at each generation', () => {

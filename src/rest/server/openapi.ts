@@ -53,8 +53,6 @@ function operation(route: TaggedRoute): ApiOperation {
     description: [route.description, needs].filter(Boolean).join('\n\n'),
     security: access === 'public' ? [] : ['authToken'],
     extensions: {
-      // OpenAPI Generator and the bundlers of Redocly omit operations with this member.
-      ...(route.isLater && { 'x-internal': true }),
       ...(permission && { 'x-permission': permission }),
     },
     ...(body && { body: bodyOf(body) }),
