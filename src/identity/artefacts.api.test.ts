@@ -71,7 +71,7 @@ test('a code counts at most once although the answer of the API server is lost',
   expect(await once.take('state', 'lost', soon, signal())).toBe(false);
 });
 
-test('of two writes on condition of one version the second is lost', async () => {
+test('the second of two writes on condition of one version is lost', async () => {
   const { artefacts } = await startReplicas();
   expect(await artefacts[0].write('Interaction', 'uid', { exp: 1 }, 60, 'new')).toBe('written');
   expect(await artefacts[1].write('Interaction', 'uid', { exp: 2 }, 60, 'new')).toBe('lost');

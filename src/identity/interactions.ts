@@ -199,7 +199,7 @@ export function createInteractions(options: InteractionsOptions): Interactions {
       }
       const user = await requireUser(taken);
       if (next(state, user) !== 'complete') throw wrongStep('a step of this login is left');
-      // Steps that come from now on are refused; one that came in between is seen by this write.
+      // Later steps are refused; a step in between is seen by this write.
       await advance(taken, (latest) => {
         if (latest.foreign || latest.userUuid !== user.uuid || next(latest, user) !== 'complete') throw expired();
         return { ...latest, completed: true };

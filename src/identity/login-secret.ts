@@ -3,7 +3,7 @@ import type { Secret } from '../api/resources.ts';
 import { encodeData } from '../datastore/keyed-text.ts';
 import { SECRET_TYPE, sha256 } from './secrets.ts';
 
-/** How Secrets of logins look: what is stored for minutes, and found by hashed names. */
+/** Secrets of logins: they live for minutes, and have hashed names. */
 
 export const LOGIN_CALL = { fieldManager: FIELD_MANAGERS.rest, timeoutMs: 10_000 } as const;
 

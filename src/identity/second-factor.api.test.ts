@@ -33,7 +33,7 @@ describe('of 20 at once', () => {
       const { done, failed } = await atOnce(TIMES, replicas, ({ identity }) =>
         identity.secondFactor.use(user, code, never),
       );
-      // Who loses every write in between is told to try again, and has used nothing.
+      // A replica that loses every write answers 503, and has used nothing.
       for (const { status } of failed) expect(status).toBe(503);
       expect(done.filter(Boolean)).toHaveLength(1);
     }

@@ -21,7 +21,7 @@ const SECRET_BYTES = 20;
 const RECOVERY_CODES = 10;
 const RECOVERY_BYTES = 5;
 
-/** The second factor in the Secret of its user: the write that accepts a code is the one that marks it as used. */
+/** The second factor in the Secret of its user: one write accepts a code and marks it as used. */
 export function createSecondFactor({ users, now }: SecondFactorOptions): SecondFactor {
   return {
     async begin(uuid, signal) {

@@ -8,7 +8,7 @@ import type { IssuerSettings } from './options.ts';
 
 /** The provider on a listener of its own, with artefacts in memory. */
 
-export const CLIENT_SECRET = 'client-secret-of-the-test-with-43-characters';
+const CLIENT_SECRET = 'client-secret-of-the-test-with-43-characters';
 export const ANN = { uuid: '5c9e6679-7425-40de-944b-e07fc1f90ae7', email: 'ann@x.example', groups: ['sre'] };
 
 export function makeKey(kid: string = randomUUID()) {

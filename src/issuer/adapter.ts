@@ -16,7 +16,7 @@ export function createAdapter(artefacts: Artefacts, log: Log): AdapterConstructo
       return await question();
     } catch (err) {
       log.warn({ err }, 'An artefact of a login was neither read nor written');
-      throw unavailable();
+      throw notAvailable();
     }
   }
 
@@ -73,7 +73,7 @@ export function createAdapter(artefacts: Artefacts, log: Log): AdapterConstructo
   };
 }
 
-export function unavailable(): errors.OIDCProviderError {
+function notAvailable(): errors.OIDCProviderError {
   const error = new errors.TemporarilyUnavailable('logins are not available at the moment, try again');
   error.status = 503;
   error.statusCode = 503;

@@ -141,7 +141,7 @@ describe('the provider refuses', () => {
     expect(JSON.parse((await provider.redeem(code)).text)).toHaveProperty('id_token');
   });
 
-  it('every grant but that of a code', async () => {
+  it('every grant but authorization_code', async () => {
     await using provider = await startIssuer();
     for (const grant of ['password', 'refresh_token', 'client_credentials', 'implicit']) {
       const body = new URLSearchParams({
@@ -229,7 +229,7 @@ describe('the keys of the provider', () => {
     expect((await provider.ask('/oidc/.well-known/openid-configuration')).status).toBe(503);
   });
 
-  it('change without a restart, and a login under way goes on', async () => {
+  it('change without a restart, and a login under way continues', async () => {
     const [first, second] = [makeKey('first'), makeKey('second')];
     let signing = first;
     const keys = {

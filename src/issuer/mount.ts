@@ -174,7 +174,7 @@ export function createEmbeddedIssuer(options: EmbeddedIssuerOptions): EmbeddedIs
 
 const notReady = () => new HttpError(503, 'CONTROLLER_NOT_READY', 'logins are not available at the moment, try again');
 
-/** Koa reads scheme and host from headers and from the socket; here they are those of the public URL. */
+/** Koa reads scheme and host from headers and from the socket; here both come from the public URL. */
 function pinUrls(provider: Provider, publicUrl: string): void {
   const { host, protocol } = new URL(publicUrl);
   Object.defineProperties(provider.request, {

@@ -95,7 +95,7 @@ describe('the URLs of the provider', () => {
     await fc.assert(property, { numRuns: 60 });
   });
 
-  it('are those of the public URL in plain HTTP as well', async () => {
+  it('begin with the public URL in plain HTTP as well', async () => {
     const { ask, authorize } = await local;
     const { text } = await ask('/oidc/.well-known/openid-configuration', { headers: { 'x-forwarded-proto': 'https' } });
     expect(JSON.parse(text).token_endpoint).toBe('http://127.0.0.1:51121/oidc/token');
@@ -104,7 +104,7 @@ describe('the URLs of the provider', () => {
     expect(JSON.stringify(begun.headers['set-cookie'])).not.toMatch(/secure/i);
   });
 
-  it('are not those of an absolute request target', async () => {
+  it('have nothing of an absolute request target', async () => {
     const { port } = await provider;
     const status = await new Promise((resolve, reject) => {
       const path = `http://${WORD}/oidc/.well-known/openid-configuration`;

@@ -8,7 +8,7 @@ const anything = z.unknown();
 export const lateBody = (documents: z.ZodType) =>
   ({ kind: 'json', schema: anything, documents, optional: true }) as const;
 
-export function readBody<T extends z.ZodType>(schema: T, body: unknown): z.output<T> {
+export function readLateBody<T extends z.ZodType>(schema: T, body: unknown): z.output<T> {
   const result = schema.safeParse(body ?? {});
   if (result.success) return result.data;
   const [issue] = result.error.issues;

@@ -4,7 +4,7 @@ import type { InteractionAction } from '../../../identity/contract/interactions.
 import type { RestDependencies } from '../../../rest/contract/dependencies.ts';
 import { embeddedDoor } from '../../../rest/contract/identity-door.ts';
 import { type AnyRoute, grouped, route } from '../../../rest/contract/route.ts';
-import { lateBody, readBody } from './body.ts';
+import { lateBody, readLateBody } from './body.ts';
 
 const params = z.object({ uid: z.string().min(1).max(128) });
 const text = z.string().min(1);
@@ -46,7 +46,7 @@ const stepRoute = (
     errors: [400, 401, 501],
     async handler({ deps, params: { uid }, body, client, signal }) {
       const interactions = interactionsOf(deps);
-      const action = { ...readBody(BODIES[to], body), to } as InteractionAction;
+      const action = { ...readLateBody(BODIES[to], body), to } as InteractionAction;
       return interactions.act(uid, client.cookie, action, client, signal);
     },
   });

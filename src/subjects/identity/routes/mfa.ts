@@ -5,7 +5,7 @@ import type { RestDependencies } from '../../../rest/contract/dependencies.ts';
 import { badRequest, notFound } from '../../../rest/contract/errors.ts';
 import { type EmbeddedDoor, embeddedDoor } from '../../../rest/contract/identity-door.ts';
 import { type Call, grouped, route } from '../../../rest/contract/route.ts';
-import { lateBody, readBody } from './body.ts';
+import { lateBody, readLateBody } from './body.ts';
 
 const code = z.string().min(1).max(64);
 const confirmBody = z.object({ code });
@@ -59,7 +59,7 @@ export const mfaRoutes = grouped('User', [
     errors: [400, 403, 404, 501],
     async handler({ deps, caller, body, client, signal }) {
       const door = doorOf(deps);
-      const given = readBody(confirmBody, body);
+      const given = readLateBody(confirmBody, body);
       const { uuid, mfaEnabled, email, secrets } = await userOf(door, { caller, signal });
       if (mfaEnabled) throw badRequest('the second factor is already enabled', 'MFA_ALREADY_ENABLED');
       if (!secrets.mfa) throw badRequest('no second factor was begun', 'MFA_NOT_ENABLED');
@@ -87,7 +87,7 @@ export const mfaRoutes = grouped('User', [
     errors: [400, 403, 404, 501],
     async handler({ deps, caller, body, client, signal }) {
       const door = doorOf(deps);
-      const given = readBody(disableBody, body);
+      const given = readLateBody(disableBody, body);
       const { uuid, mfaEnabled, email } = await userOf(door, { caller, signal });
       if (!mfaEnabled) throw badRequest('the second factor is not enabled', 'MFA_NOT_ENABLED');
       const check = async (user: StoredUser) =>

@@ -44,7 +44,7 @@ describe('the next step', () => {
     // an exempt user owes a changed password at most
     [user, { ...ALL, isExempt: true }, 'change-password'],
     [user, { ...NONE, isExempt: true, mfaEnabled: true, mfaRequired: true }, 'complete'],
-  ] as const)('of %j with the duties %j is %s', (progress, duties, step) => {
+  ] as const)('after %j with the duties %j is %s', (progress, duties, step) => {
     expect(stepOf(progress, duties)).toBe(step);
   });
 

@@ -79,7 +79,7 @@ describe('the secret for an app', () => {
     ['foob', 'MZXW6YQ'],
     ['fooba', 'MZXW6YTB'],
     ['foobar', 'MZXW6YTBOI'],
-  ])('of %j is %j in base32', (text, base32) => {
+  ])('has the bytes %j as %j', (text, base32) => {
     expect(toBase32(Buffer.from(text))).toBe(base32);
   });
 
