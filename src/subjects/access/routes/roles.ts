@@ -27,7 +27,7 @@ import {
   roleBody,
   roleChanges,
   roleShape,
-  withRules,
+  withV3Rules,
 } from '../rules/v3-role.ts';
 import { presentRole } from './present.ts';
 import { refusalOfGrant, replaceBinding, storeNew } from './store.ts';
