@@ -27,7 +27,16 @@ interface Request {
 }
 
 let count = 0;
-const deps = createMemoryDependencies();
+/** uuids of users who log in at the controller */
+const users = new Set<string>();
+const identity = {
+  mode: 'embedded',
+  users: {
+    byUuid: async (uuid: string) => (users.has(uuid) ? { uuid, email: 'ann@x', groups: [] } : undefined),
+    remove: async (uuid: string) => void users.delete(uuid),
+  },
+};
+const deps = createMemoryDependencies({ identity: identity as never });
 Object.assign(deps.self, { isBusEnabled: true });
 deps.identity = { mode: 'embedded', ...loginsInMemory(deps.stores) };
 const admin = (await serveInMemory({ deps })).as('admin');
@@ -152,6 +161,13 @@ const busUser = (route: 'users' | 'mqtt-bearer') => async () => {
   return { path: `/bus/accounts/${name}/${route}/${name}`, again: 404 };
 };
 
+/** A new role or binding. */
+const rbac = (path: string, fields: object) => async () => {
+  const name = `rbac-${++count}`;
+  expect((await admin.post(path, { json: { name, ...fields } })).status).toBe(201);
+  return { path: `${path}/${name}`, again: 404 };
+};
+
 const TABLE: Readonly<Record<string, () => Promise<Request>>> = {
   deleteBusUser: busUser('users'),
   deleteBusBearer: busUser('mqtt-bearer'),
@@ -175,6 +191,21 @@ const TABLE: Readonly<Record<string, () => Promise<Request>>> = {
     return { path: `/users/${body.id}`, again: 404 };
   },
   deleteReplica: async () => ({ path: '/cluster/controllers/active' }),
+  deleteRole: rbac('/roles', { rules: [{ apiGroups: [''], resources: ['nodes'], verbs: ['get'] }] }),
+  deleteRoleBinding: rbac('/rolebindings', {
+    roleRef: { name: 'viewer' },
+    subjects: [{ kind: 'Group', name: 'crew' }],
+  }),
+  async deleteUser() {
+    const uuid = crypto.randomUUID();
+    users.add(uuid);
+    return { path: `/users/${uuid}`, again: 404 };
+  },
+  async deleteGroup() {
+    const name = `group-${++count}`;
+    expect((await admin.post('/groups', { json: { name } })).status).toBe(201);
+    return { path: `/groups/${name}`, again: 404 };
+  },
   deleteEvents: async () => ({ path: '/events', options: { json: { days: 7 } } }),
 };
 
