@@ -28,7 +28,7 @@ const discovered = () => fetch(`${on.url}/oidc/.well-known/openid-configuration`
 
 describe('the bundle of the controller', () => {
   test('serves a login in the browser from its begin to the code', async () => {
-    await until('the provider answers', async () => (await discovered()).status === 200, 60_000);
+    await until('the provider answers', async () => (await discovered()).status === 200);
     expect(await (await discovered()).json()).toMatchObject({
       issuer: `${PUBLIC_URL}/oidc`,
       token_endpoint: `${PUBLIC_URL}/oidc/token`,
@@ -36,7 +36,6 @@ describe('the bundle of the controller', () => {
     await until(
       'the administrator logs in',
       async () => (await post(`${on.url}/api/v3/user/login`, ADMIN)).status === 200,
-      60_000,
     );
 
     const query = new URLSearchParams({
