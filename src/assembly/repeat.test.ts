@@ -217,11 +217,6 @@ const TABLE: Readonly<Record<string, () => Promise<Request>>> = {
     roleRef: { name: 'viewer' },
     subjects: [{ kind: 'Group', name: 'crew' }],
   }),
-  async deleteUser() {
-    const uuid = crypto.randomUUID();
-    users.add(uuid);
-    return { path: `/users/${uuid}`, again: 404 };
-  },
   async deleteGroup() {
     const name = `group-${++count}`;
     expect((await admin.post('/groups', { json: { name } })).status).toBe(201);
