@@ -431,7 +431,9 @@ const environment = z.object({
     .describe(
       'Keys that sign cookies of logins, with commas between them; the first signs. Generated and stored when unset.',
     ),
-  SKERRY_OIDC_CA_FILE: text('File (PEM) with the authority of the OpenID provider, besides those of the system.'),
+  SKERRY_OIDC_CA_FILE: text(
+    'File (PEM) with the authority of the OpenID provider, besides the authorities of the system.',
+  ),
   SKERRY_TOKEN_AUDIENCE: z
     .string()
     .default('skerry')
@@ -493,7 +495,7 @@ export interface Config {
 type TlsSettings = TlsFiles | { hosts: readonly string[] };
 
 /** Who logs in, and where. */
-export interface AuthSettings {
+interface AuthSettings {
   mode: 'embedded' | 'external';
   /** people may log in over plain HTTP */
   allowsHttp: boolean;

@@ -18,7 +18,7 @@ interface Options {
   connected?(flags: ClusterFlags): void;
   /** the standard input, which is no terminal */
   input?: string;
-  /** gets each part of the output, that of errors included, as it is written */
+  /** gets each part of the output, errors included, as it is written */
   wrote?(text: string): void;
 }
 

@@ -7,7 +7,7 @@ import { makeCertificate } from '../../hack/certificate.ts';
 import { startControlPlane } from '../../hack/control-plane.ts';
 import { DEX_CLIENT, DEX_PASSWORD, DEX_USERS, startDex } from '../../hack/dex.ts';
 import { startProvider } from '../../src/external-issuer/_provider.ts';
-import { bearerOf, isAccessToken } from '../../src/external-issuer/claims.ts';
+import { isAccessToken, personOf } from '../../src/external-issuer/claims.ts';
 import { createProviderFetch } from '../../src/external-issuer/fetch.ts';
 import { createExternalProvider } from '../../src/external-issuer/provider.ts';
 import type { KubeClient } from '../../src/kube/mod.ts';
@@ -133,7 +133,7 @@ describe('the API server knows a person of another provider as the controller do
   ])('%s', async (_, more) => {
     await pollWho(await outside.sign({ preferred_username: 'ready' })).toMatchObject({ username: 'skerry:ready' });
     const claims = { sub: 'u-1', ...more };
-    const bearer = isAccessToken(claims) ? bearerOf(claims, { clientId: 'skerry', prefix: 'skerry' }) : undefined;
+    const bearer = isAccessToken(claims) ? personOf(claims, { clientId: 'skerry', prefix: 'skerry' }) : undefined;
     const { name: username, groups, uid } = bearer?.user ?? {};
     const found = await whoIs(await outside.sign(more));
     if (bearer) expect(found).toMatchObject({ username, groups, uid });

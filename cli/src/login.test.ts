@@ -74,7 +74,7 @@ describe('a login with a password', () => {
     ]);
   });
 
-  test('that is refused says why, and keeps nothing', async () => {
+  test('says why it is refused, and keeps nothing then', async () => {
     answer = () => ({ status: 401, body: { code: 'INVALID_CREDENTIALS', message: 'not these' } });
     const ran = await run(['login', '--user', 'ann'], { input: 'pass-word\n' });
     expect(ran).toMatchObject({ code: 1, err: expect.stringContaining('not these') });

@@ -8,6 +8,7 @@ import type { KubeObject } from '../kube/object.ts';
 import { editsOfKinds, itemPath, makeReferences } from '../rest/_edits.ts';
 import { createMemoryDependencies } from '../rest/_memory.ts';
 import { serveInMemory } from '../rest/_server.ts';
+import { fromBase32, totpCode } from '../subjects/identity/rules/totp.ts';
 import { routes } from './routes.ts';
 
 /**
@@ -26,10 +27,21 @@ interface Request {
   again?: number;
 }
 
+const never = new AbortController().signal;
 let count = 0;
 const deps = createMemoryDependencies();
 Object.assign(deps.self, { isBusEnabled: true });
-deps.identity = { mode: 'embedded', ...loginsInMemory(deps.stores) };
+const logins = loginsInMemory(deps.stores);
+deps.identity = { mode: 'embedded', ...logins };
+/** uuid of the user whose token the administrator's is, for what a user does with the own account */
+let subject = '';
+const { authenticator } = deps;
+deps.authenticator = {
+  async authenticate(...asked) {
+    const found = await authenticator.authenticate(...asked);
+    return found && { ...found, ...(subject && { subject }) };
+  },
+};
 const admin = (await serveInMemory({ deps })).as('admin');
 await makeReferences(admin);
 
@@ -180,6 +192,15 @@ const TABLE: Readonly<Record<string, () => Promise<Request>>> = {
     const json = { email: `user-${++count}@plant.example`, password: 'Correct-Horse-7' };
     const { body } = await admin.post('/users', { json });
     return { path: `/users/${body.id}`, again: 404 };
+  },
+  async disableSecondFactor() {
+    const password = 'Correct-Horse-7';
+    const { body } = await admin.post('/users', { json: { email: `user-${++count}@plant.example`, password } });
+    subject = body.id;
+    const { secret } = await logins.secondFactor.begin(subject, never);
+    const first = totpCode(fromBase32(secret), Math.floor(Date.now() / 30_000));
+    const { recoveryCodes } = await logins.secondFactor.confirm(subject, first, never);
+    return { path: '/user/mfa', options: { json: { password, code: recoveryCodes[0] } }, again: 400 };
   },
   deleteReplica: async () => ({ path: '/cluster/controllers/active' }),
   deleteRole: rbac('/roles', { rules: [{ apiGroups: [''], resources: ['nodes'], verbs: ['get'] }] }),

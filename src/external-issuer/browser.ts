@@ -82,7 +82,7 @@ export function createBrowserLogin(
       };
     } catch (error) {
       if (signal.aborted) throw signal.reason;
-      // A refusal of the provider is about the code; what is left are its failures.
+      // A refusal of the provider is about the code; all other errors are its failures.
       if (isRefusal(error)) throw expired();
       throw providerUnavailable(providerProblem(error), error);
     }

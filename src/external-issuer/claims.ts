@@ -2,7 +2,7 @@ import type { VerifiedBearer } from '../identity/contract/tokens.ts';
 
 /** What an access token of a provider says: who somebody is, and whether it is an access token at all. Pure. */
 
-export type Claims = Readonly<Record<string, unknown>>;
+export type ProviderClaims = Readonly<Record<string, unknown>>;
 
 /** Members of a header that name a key or change how the rest is read. No token of ours or of a provider needs them. */
 const REFUSED_MEMBERS = ['jwk', 'jku', 'x5u', 'x5c', 'crit', 'b64', 'zip'];
@@ -22,8 +22,8 @@ const MOST_GROUPS = 512;
 const NAME_LENGTH = 254;
 const GROUP_LENGTH = 253;
 
-/** The header of a JWT, or undefined for what is none, or for one that no verifier may follow. */
-export function headerOf(token: string): { alg: string; kid?: string } | undefined {
+/** The header of a JWT, or undefined: it is no JWT, or no verifier may follow its header. */
+export function providerHeader(token: string): { alg: string; kid?: string } | undefined {
   const parts = token.split('.');
   if (parts.length !== 3 || parts.some((part) => part === '')) return undefined;
   const header = objectOf(parts[0]);
@@ -36,23 +36,23 @@ export function headerOf(token: string): { alg: string; kid?: string } | undefin
 
 const mediaType = (typ: string) => typ.toLowerCase().replace(/^application\//, '');
 
-function objectOf(part: string | undefined): Claims | undefined {
+function objectOf(part: string | undefined): ProviderClaims | undefined {
   try {
     const value: unknown = JSON.parse(Buffer.from(part ?? '', 'base64url').toString());
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Claims) : undefined;
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as ProviderClaims) : undefined;
   } catch {
     return undefined;
   }
 }
 
 /** Whether claims that a signature proves are an access token's. */
-export function isAccessToken({ token_use: use, typ }: Claims): boolean {
+export function isAccessToken({ token_use: use, typ }: ProviderClaims): boolean {
   if (use !== undefined && use !== 'access') return false;
   return typ === undefined || (typeof typ === 'string' && !OTHER_TYPES.has(typ.toLowerCase()));
 }
 
 /** The groups of a person, in lower case: of the first of the three places that has any. */
-export function groupsOf(claims: Claims, clientId: string): string[] {
+export function groupsOf(claims: ProviderClaims, clientId: string): string[] {
   const ofClient = memberOf(memberOf(claims.resource_access, clientId), 'roles');
   for (const place of [ofClient, claims.roles, claims.groups]) {
     const found = textsOf(place);
@@ -62,7 +62,9 @@ export function groupsOf(claims: Claims, clientId: string): string[] {
 }
 
 const memberOf = (value: unknown, name: string): unknown =>
-  typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? (value as Claims)[name] : undefined;
+  typeof value === 'object' && value !== null && Object.hasOwn(value, name)
+    ? (value as ProviderClaims)[name]
+    : undefined;
 
 function textsOf(value: unknown): string[] {
   if (!Array.isArray(value)) return [];
@@ -76,7 +78,7 @@ function textsOf(value: unknown): string[] {
  * The name of a person: the first claim that has one. An address that the provider has not verified is nobody's name. The API server takes
  * the same by the expressions that `kubectl skerry authentication-config` prints.
  */
-function humanOf(claims: Claims): string | undefined {
+function humanOf(claims: ProviderClaims): string | undefined {
   const isName = (name: (typeof NAMES)[number]) =>
     typeof claims[name] === 'string' &&
     claims[name] !== '' &&
@@ -87,8 +89,8 @@ function humanOf(claims: Claims): string | undefined {
 }
 
 /** Who the claims of an access token name; undefined for names that the system has for itself. */
-export function bearerOf(
-  claims: Claims,
+export function personOf(
+  claims: ProviderClaims,
   { clientId, prefix }: { clientId: string; prefix: string },
 ): VerifiedBearer | undefined {
   const human = humanOf(claims);

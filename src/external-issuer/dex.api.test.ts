@@ -82,7 +82,7 @@ test('a token of the provider for another audience, or changed, is 401', async (
 test.each([
   ['POST', '/user/change-password', { newPassword: 'x' }],
   ['GET', '/users', undefined],
-])('%s %s is 501 or 403, as the users are those of the provider', async (method, path, body) => {
+])('%s %s is 501 or 403, as the provider has the users', async (method, path, body) => {
   const { accessToken: token } = (await logIn('ann')).body as Pair;
   expect([403, 501]).toContain((await call(method, path, { token, ...(body && { body }) })).status);
 });

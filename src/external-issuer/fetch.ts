@@ -15,7 +15,7 @@ interface ProviderRequest {
 }
 
 export interface ProviderFetchOptions {
-  /** File in PEM with authorities besides those of the system. */
+  /** File in PEM with authorities besides the authorities of the system. */
   caFile?: string | undefined;
   /** of the proxy: HTTPS_PROXY, HTTP_PROXY, NO_PROXY, in capitals or not */
   env?: Readonly<Record<string, string | undefined>>;
@@ -78,7 +78,7 @@ function throughProxy(
   });
 }
 
-/** The authorities of the system and of a file; absent: those of the system alone. */
+/** The authorities of the system and of a file; absent: the authorities of the system alone. */
 function authorities(caFile: string | undefined): string[] | undefined {
   if (caFile === undefined) return undefined;
   const unusable = (why: string) => new Error(`SKERRY_OIDC_CA_FILE="${caFile}" cannot be used: ${why}`);

@@ -96,7 +96,7 @@ describe('a refresh', () => {
     expect(await client.refresh('r-1', patient())).toMatchObject({ refreshToken: 'r-2' });
   });
 
-  test('that the provider refuses is 401', async () => {
+  test('is 401 when the provider refuses it', async () => {
     answering(400, { error: 'invalid_grant' });
     await expect(client.refresh('r-1', patient())).rejects.toMatchObject({
       status: 401,
@@ -138,17 +138,17 @@ describe('a profile', () => {
     expect(await profile()).toEqual({ sub: 'u-1', email: 'ann@x' });
   });
 
-  test('of another subject is refused', async () => {
+  test('is refused for another subject', async () => {
     provider.json('/me', () => ({ sub: 'u-2', email: 'eve@x' }));
     await expect(profile()).rejects.toMatchObject({ status: 401 });
   });
 
-  test('is that of the token where the provider has no such endpoint', async () => {
+  test('is made of the token where the provider has no such endpoint', async () => {
     delete provider.metadata.userinfo_endpoint;
     expect(await profile()).toMatchObject({ sub: 'u-1', groups: ['sre'] });
   });
 
-  test('of a provider that is away is 503', async () => {
+  test('is 503 while the provider is away', async () => {
     provider.handle('/me', (_, response) => response.destroy());
     await expect(profile()).rejects.toMatchObject({ status: 503 });
   });

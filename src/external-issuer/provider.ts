@@ -14,7 +14,7 @@ import type { TokenPair } from '../identity/contract/tokens.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { untilAborted } from '../lib/until-aborted.ts';
-import { bearerOf, groupsOf, isAccessToken } from './claims.ts';
+import { groupsOf, isAccessToken, personOf } from './claims.ts';
 import { createDiscovery, type ProviderClient, type ProviderDiscovery, providerUnavailable } from './discovery.ts';
 import { type ProviderFetch, ProviderReplyError, providerProblem } from './fetch.ts';
 import { createProviderKeys } from './provider-keys.ts';
@@ -32,13 +32,13 @@ export interface ExternalProviderOptions extends ProviderClient {
   random?: () => number;
 }
 
-/** What is wrong with the tokens that the provider gave at a login. */
+/** The fault of the tokens that the provider gave at a login. */
 export type TokenProblem = 'OPAQUE_TOKEN' | 'NO_GROUPS';
 
 /** The provider of AUTH_MODE=external. */
 export interface Provider extends ExternalProvider, Disposable {
   discovery: ProviderDiscovery;
-  /** What is wrong with an access token that the provider just gave. Rejects with 401 where it is not for this controller. */
+  /** The fault of an access token that the provider just gave. Rejects with 401 where it is not for this controller. */
   examine(accessToken: string, signal: AbortSignal): Promise<TokenProblem | undefined>;
 }
 
@@ -98,7 +98,7 @@ export function createExternalProvider(options: ExternalProviderOptions): Provid
   async function examine(accessToken: string, signal: AbortSignal): Promise<TokenProblem | undefined> {
     if (accessToken.split('.').length !== 3) return 'OPAQUE_TOKEN';
     const claims = await verifier.claimsOf(accessToken, signal);
-    if (!claims || !isAccessToken(claims) || !bearerOf(claims, { clientId, prefix }))
+    if (!claims || !isAccessToken(claims) || !personOf(claims, { clientId, prefix }))
       throw new HttpError(
         401,
         'UNAUTHENTICATED',

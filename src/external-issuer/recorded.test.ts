@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
-import { bearerOf, headerOf, isAccessToken } from './claims.ts';
+import { isAccessToken, personOf, providerHeader } from './claims.ts';
 
 /** Headers and claims as the documentation of providers that cannot run here has them, with the identifiers exchanged. */
 
 const CLIENT_ID = '00000000-1111-4222-8333-444444444444';
 const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
 const accepted = (header: object, claims: Record<string, unknown>) =>
-  headerOf(`${part(header)}.${part(claims)}.AA`) && isAccessToken(claims)
-    ? bearerOf(claims, { clientId: CLIENT_ID, prefix: 'skerry' })
+  providerHeader(`${part(header)}.${part(claims)}.AA`) && isAccessToken(claims)
+    ? personOf(claims, { clientId: CLIENT_ID, prefix: 'skerry' })
     : undefined;
 
 test('Entra: app roles of an access token of version 2 are groups', () => {

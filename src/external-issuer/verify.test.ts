@@ -64,7 +64,7 @@ describe('an access token of the provider', () => {
     if (what.includes('slash')) claims.iss = `${provider.issuer}/`;
     if (what.includes('system')) {
       const bare = await import('./claims.ts');
-      expect(bare.bearerOf({ ...claims, sub: 'u' }, { clientId: 'skerry', prefix: '' })).toBeUndefined();
+      expect(bare.personOf({ ...claims, sub: 'u' }, { clientId: 'skerry', prefix: '' })).toBeUndefined();
       return;
     }
     expect(await verified(claims, options)).toBeUndefined();
@@ -135,7 +135,7 @@ describe('the name of a person', () => {
     [{ email: 'c@x', email_verified: true }, 'c@x'],
     [{ email: 'c@x', email_verified: false }, 'u-1'],
     [{ preferred_username: '', username: 7 }, 'u-1'],
-  ])('of %j is %s', async (claims, human) => {
+  ])('follows from %j: %s', async (claims, human) => {
     expect(await verified(claims)).toMatchObject({ human, user: { name: `skerry:${human}` } });
   });
 });
@@ -163,7 +163,7 @@ describe('the keys of the provider', () => {
     expect(await verified(times, { by: second })).toBeDefined();
   });
 
-  test('that nobody knows are asked for every ten seconds at most, whatever tokens come', async () => {
+  test('are asked for, when nobody knows them, every ten seconds at most, whatever tokens come', async () => {
     expect(await verified()).toBeDefined();
     ahead += 11_000;
     const strangers = await Promise.all(Array.from({ length: 20 }, (_, i) => makeSigningKey(`stranger ${i}`, 'ES256')));
@@ -181,7 +181,7 @@ describe('the keys of the provider', () => {
     expect(await verify(token)).toBeUndefined();
   });
 
-  test('of the same id are exchanged when their tokens come', async () => {
+  test('are exchanged when tokens of others with the same id come', async () => {
     expect(await verified()).toBeDefined();
     const same = await makeSigningKey('first');
     provider.use(same);

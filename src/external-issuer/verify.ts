@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { errors, jwtVerify } from 'jose';
 import type { TokenVerifier, VerifiedBearer } from '../identity/contract/tokens.ts';
 import { type Clock, systemClock } from '../lib/clock.ts';
-import { bearerOf, type Claims, headerOf, isAccessToken } from './claims.ts';
+import { isAccessToken, type ProviderClaims, personOf, providerHeader } from './claims.ts';
 import { CLOCK_TOLERANCE } from './discovery.ts';
 import { PROVIDER_ALGORITHMS, type ProviderKeys } from './provider-keys.ts';
 
@@ -22,7 +22,7 @@ const MAX_TOKEN = 16 * 1024;
 /** Verifies access tokens of the provider. Accepted ones are remembered by their hash until they expire. */
 export function createExternalVerifier(options: ExternalVerifierOptions): TokenVerifier & {
   /** The claims of a token that is signed by the provider for us, whatever it is for; undefined for all others. */
-  claimsOf(token: string, signal: AbortSignal): Promise<Claims | undefined>;
+  claimsOf(token: string, signal: AbortSignal): Promise<ProviderClaims | undefined>;
   /** Forgets accepted tokens: the keys have changed. */
   forget(): void;
 } {
@@ -36,8 +36,8 @@ export function createExternalVerifier(options: ExternalVerifierOptions): TokenV
     accepted.set(hash, bearer);
   }
 
-  async function claimsOf(token: string, signal: AbortSignal): Promise<Claims | undefined> {
-    const header = token.length <= MAX_TOKEN ? headerOf(token) : undefined;
+  async function claimsOf(token: string, signal: AbortSignal): Promise<ProviderClaims | undefined> {
+    const header = token.length <= MAX_TOKEN ? providerHeader(token) : undefined;
     if (!header || !PROVIDER_ALGORITHMS.includes(header.alg)) return undefined;
     const expected = await issuer(signal);
     for (let attempt = 1; ; attempt += 1) {
@@ -71,11 +71,11 @@ export function createExternalVerifier(options: ExternalVerifierOptions): TokenV
       const known = accepted.get(hash);
       if (known && !isOver(known)) return known;
       accepted.delete(hash);
-      const header = token.length <= MAX_TOKEN ? headerOf(token) : undefined;
+      const header = token.length <= MAX_TOKEN ? providerHeader(token) : undefined;
       // A key in memory decides at once; what the provider is asked for counts as a guess before.
       if (header && !keys.has(header)) guesses?.unknown();
       const claims = await claimsOf(token, signal);
-      const bearer = claims && isAccessToken(claims) ? bearerOf(claims, { clientId, prefix }) : undefined;
+      const bearer = claims && isAccessToken(claims) ? personOf(claims, { clientId, prefix }) : undefined;
       if (bearer) keep(hash, bearer);
       else {
         guesses?.unknown();

@@ -164,7 +164,7 @@ describe('intermediate certificates', () => {
   };
   const given = (text: string, variable: string) => ({ text, variable });
 
-  test('of a text are sent with the certificate, so that a client knows the root alone', async () => {
+  test('are sent, when a variable has them, with the certificate, so that a client knows the root alone', async () => {
     using source = createTlsFiles(
       {
         cert: given(cert, 'TLS_BASE64_CERT'),
@@ -186,7 +186,7 @@ describe('intermediate certificates', () => {
     await expect(handshake(server.port, root)).rejects.toThrow();
   });
 
-  test('of a file are read again', async () => {
+  test('are read again from their file', async () => {
     const folder = temporaryFolder();
     const file = (name: string, text: string) => {
       writeFileSync(join(folder, name), text);
@@ -209,7 +209,7 @@ describe('intermediate certificates', () => {
     await expect.poll(() => source.current?.cert).toContain(between.trim());
   });
 
-  test('that are no certificates are refused with the name of the variable', () => {
+  test('are refused, when they are no certificates, with the name of the variable', () => {
     const files = {
       cert: given(cert, 'TLS_BASE64_CERT'),
       key: given(key, 'TLS_BASE64_KEY'),

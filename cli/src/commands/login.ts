@@ -4,11 +4,11 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
 import { openBrowser } from '../../../src/terminal/open-browser.ts';
-import { askFor } from '../../../src/terminal/prompt.ts';
 import type { Command, CommandContext } from '../context/command.ts';
 import { CommandError } from '../context/errors.ts';
 import { addLogin } from '../context/kubeconfig-entry.ts';
 import { type LoginClient, LoginRefused, loginClient, type Tokens } from '../context/login.ts';
+import { askFor } from '../context/prompt.ts';
 import { tokenFile } from '../context/token-file.ts';
 import { LOGIN_FLAGS, placeOf } from './credential.ts';
 

@@ -81,7 +81,7 @@ function takes(lock: string, mine: string): boolean {
   }
 }
 
-/** Removes the lock of a process that has ended, or of one that has stopped long ago. */
+/** Removes the lock of a process that has ended, or of a process that stopped long ago. */
 function removeStale(lock: string): void {
   const held = contentOf(lock);
   if (held === undefined) return;

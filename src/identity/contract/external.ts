@@ -18,7 +18,7 @@ export type BrowserOutcome = {
 export interface BrowserLogin {
   /** `cookie`: the value that the browser has to bring back. */
   begin(to: BrowserTarget, signal: AbortSignal): Promise<{ location: string; cookie: string }>;
-  /** `query`: that of the callback. Throws 401 for a login that this browser did not begin, or that took too long. */
+  /** `query`: as the callback got it. Throws 401 for a login that this browser did not begin, or that took too long. */
   finish(query: URLSearchParams, cookie: string | undefined, signal: AbortSignal): Promise<BrowserOutcome>;
   /** The tokens for a code of a login that kubectl began. Throws 401. */
   redeem?(code: string, verifier: string, signal: AbortSignal): Promise<TokenPair>;

@@ -56,7 +56,7 @@ describe('the issuer that a token names', () => {
     ['no issuer', token({ sub: 'x' })],
     ['no text', token({ iss: ['https://ours.example'] })],
     ['nothing', 'opaque'],
-  ])('is that of the cluster for a token that names %s', async (_, given) => {
+  ])('is the cluster for a token that names %s', async (_, given) => {
     const { ask, reviewed } = dispatching();
     expect(await ask(given)).toEqual({ name: 'reviewed', groups: [] });
     expect(reviewed).toEqual([given]);

@@ -36,7 +36,7 @@ const userOf = ({ user, human, gate, subject }: VerifiedBearer): UserInfo => ({
   ...(subject !== undefined && { subject }),
 });
 
-/** The issuer in the second part of a token, signed or not; undefined for what is no JWT. */
+/** The issuer in the second part of a token, signed or not; undefined where it is no JWT. */
 function issuerOf(token: string): string | undefined {
   const [, payload = ''] = token.split('.', 2);
   if (payload === '' || token.length > MAX_TOKEN) return undefined;

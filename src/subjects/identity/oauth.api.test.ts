@@ -85,7 +85,7 @@ test('a person comes to the console with the tokens of the controller in the fra
   expect((await browser(callback)).status).toBe(401);
 });
 
-test('of twenty that come back at once with one state, one gets tokens', async () => {
+test('one of twenty browsers that come back at once with one state gets tokens', async () => {
   const browser = openBrowser();
   const callback = await logIn(browser);
   const ends = await Promise.all(Array.from({ length: 20 }, () => browser(callback)));

@@ -7,7 +7,7 @@ import type { Call } from '../../../rest/contract/route.ts';
 
 type With<K extends keyof Call> = Pick<Call, K>;
 
-/** What a person without a group is told, who may then do nothing that a role permits. */
+/** The warning for a person without a group, who may then do nothing that a role permits. */
 const NO_GROUPS =
   'the token of the provider has no groups: neither resource_access, nor roles, nor groups; no role counts for you but those bound to your name';
 

@@ -10,7 +10,7 @@ import { type Call, grouped, route } from '../../../rest/contract/route.ts';
 const COOKIE = 'skerry_login';
 const COOKIE_SECONDS = 600;
 const BROKERED_MS = 60_000;
-/** Of what is sealed, and of a code. */
+/** Characters of a code, and of each other member of the query. */
 const LONGEST = 16 * 1024;
 
 const begin = z.object({

@@ -71,7 +71,7 @@ export function toBase32(bytes: Uint8Array): string {
   return bits > 0 ? text + ALPHABET[(value << (5 - bits)) & 31] : text;
 }
 
-function fromBase32(text: string): Uint8Array {
+export function fromBase32(text: string): Uint8Array {
   const bytes: number[] = [];
   let bits = 0;
   let value = 0;
