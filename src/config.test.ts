@@ -206,7 +206,7 @@ describe('every variable of the environment', () => {
   const PROVIDER = {
     OIDC_ISSUER_URL: 'https://login.example',
     OIDC_CLIENT_ID: 'skerry',
-    OIDC_CLIENT_SECRET: '12345678901234567890',
+    OIDC_CLIENT_SECRET: '12345678901234567890123456789012',
   };
   const EXTERNAL = { ...PROVIDER, AUTH_MODE: 'external' };
   const BASE64_PEM = Buffer.from(PEM).toString('base64');
@@ -279,6 +279,13 @@ describe('every variable of the environment', () => {
     CONSOLE_URL: 'https://console.example',
     SKERRY_GROUPS_PREFIX: 'plant',
     SKERRY_OIDC_CA_FILE: ['/ca', EXTERNAL],
+    OIDC_BOOTSTRAP_ADMIN_USERNAME: ['root', { OIDC_BOOTSTRAP_ADMIN_PASSWORD: '123456789012' }],
+    OIDC_BOOTSTRAP_ADMIN_PASSWORD: ['123456789012', { OIDC_BOOTSTRAP_ADMIN_USERNAME: 'root' }],
+    AUTH_INSECURE_ALLOW_BOOTSTRAP_LOG: 'true',
+    AUTH_ACCESS_TOKEN_TTL_SECONDS: '60',
+    AUTH_REFRESH_TOKEN_TTL_SECONDS: '43200',
+    AUTH_SESSION_SECRET: '12345678901234567890123456789012',
+    OIDC_COOKIE_KEYS: '1234567890123456,6543210987654321',
   };
   const sampleOf = (name: string) => SAMPLES[name] ?? (/_IMAGE_\d$/.test(name) ? 'mirror.example/image:1' : undefined);
   const read = (env: Record<string, string>) => {
@@ -292,7 +299,7 @@ describe('every variable of the environment', () => {
       throw new Error(`a row of SAMPLES is missing: a value of ${name} that is not the default`);
     const [value, others] = Array.isArray(sample) ? sample : [sample, {}];
     // Certificates and keys come in pairs, and so do host and user of tunnels: one of the two alone is refused.
-    const before = /^TLS_(PATH|BASE64)_(CERT|KEY)$|^TUNNEL_(HOST|USERNAME)$/.test(name) ? {} : others;
+    const before = /^TLS_(PATH|BASE64)_(CERT|KEY)$|^TUNNEL_(HOST|USERNAME)$|^OIDC_BOOTSTRAP/.test(name) ? {} : others;
     expect(read({ ...others, [name]: value })).not.toEqual(read(before));
   });
 
@@ -323,6 +330,13 @@ describe('every variable of the environment', () => {
       /OIDC_ISSUER_URL=.*is the issuer of this controller itself/,
     ],
     [{ ...EXTERNAL, OIDC_CLIENT_ID: 'a:b' }, /OIDC_CLIENT_ID="a:b"/],
+    [{ OIDC_CLIENT_SECRET: 'short' }, /^OIDC_CLIENT_SECRET: has to be at least 32 characters/],
+    [{ OIDC_BOOTSTRAP_ADMIN_USERNAME: 'root' }, /OIDC_BOOTSTRAP_ADMIN_USERNAME and .*_PASSWORD need each other/],
+    [{ OIDC_BOOTSTRAP_ADMIN_USERNAME: 'system:admin' }, /OIDC_BOOTSTRAP_ADMIN_USERNAME="system:admin"/],
+    [{ AUTH_ACCESS_TOKEN_TTL_SECONDS: '59' }, /AUTH_ACCESS_TOKEN_TTL_SECONDS="59"/],
+    [{ AUTH_REFRESH_TOKEN_TTL_SECONDS: '300' }, /AUTH_REFRESH_TOKEN_TTL_SECONDS="300": has to be at least/],
+    [{ AUTH_SESSION_SECRET: 'short' }, /AUTH_SESSION_SECRET: has to be at least 32 characters/],
+    [{ OIDC_COOKIE_KEYS: 'short' }, /OIDC_COOKIE_KEYS: has to be one to eight keys/],
     [{ AUTH_INSECURE_ALLOW_HTTP: 'yes' }, /AUTH_INSECURE_ALLOW_HTTP="yes"/],
     [{ CONSOLE_URL: 'ftp://console.example' }, /CONSOLE_URL=/],
     [{ CONSOLE_URL: 'https://ann:secret@console.example' }, /CONSOLE_URL=/],

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { API_VERSION } from '../api/names.ts';
 import type { Application } from '../api/v3/index.ts';
+import { loginsInMemory } from '../identity/_memory.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindUpload } from '../kinds/rest.ts';
 import type { KubeObject } from '../kube/object.ts';
@@ -37,6 +38,7 @@ const identity = {
 };
 const deps = createMemoryDependencies({ identity: identity as never });
 Object.assign(deps.self, { isBusEnabled: true });
+deps.identity = { mode: 'embedded', ...loginsInMemory(deps.stores) };
 const admin = (await serveInMemory({ deps })).as('admin');
 await makeReferences(admin);
 
@@ -183,6 +185,11 @@ const TABLE: Readonly<Record<string, () => Promise<Request>>> = {
   },
   replaceDefaultRouter: async () => ({ path: '/router', options: { json: { host: 'router.example' } } }),
   replaceBusHub: async () => ({ path: '/bus/hub', options: { json: { host: 'bus.example' } } }),
+  async deleteUser() {
+    const json = { email: `user-${++count}@plant.example`, password: 'Correct-Horse-7' };
+    const { body } = await admin.post('/users', { json });
+    return { path: `/users/${body.id}`, again: 404 };
+  },
   deleteReplica: async () => ({ path: '/cluster/controllers/active' }),
   deleteRole: rbac('/roles', { rules: [{ apiGroups: [''], resources: ['nodes'], verbs: ['get'] }] }),
   deleteRoleBinding: rbac('/rolebindings', {

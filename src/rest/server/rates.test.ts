@@ -91,10 +91,10 @@ test.each(['/user/login', '/user/refresh', '/user/change-password', '/user/inter
     const from = (address: string) => ({ headers: { 'x-forwarded-for': `6.6.6.6, ${address}` }, json: {} });
     const statuses: number[] = [];
     for (let i = 0; i < 65; i++) statuses.push((await client.post(path, from('192.0.2.1'))).status);
-    expect(statuses.slice(0, 60)).toEqual(Array(60).fill(501));
+    expect(statuses.slice(0, 60)).not.toContain(429);
     expect(statuses.at(-1)).toBe(429);
     // Another client behind the same proxy.
-    expect((await client.post(path, from('192.0.2.2'))).status).toBe(501);
+    expect((await client.post(path, from('192.0.2.2'))).status).not.toBe(429);
   },
 );
 

@@ -546,6 +546,8 @@ describe('verdict', () => {
     tried.add('MovingFromNode');
     // The hub of the message bus: src/subjects/bus-servers/routes/hub.test.ts
     tried.add('BusHubInvalid');
+    // Of an AuthPolicy: src/subjects/identity/rules/policy.test.ts
+    tried.add('NotUsed');
     // The default router: src/subjects/routers/routes/hub.test.ts
     tried.add('RouterHubInvalid');
     // are of a model or knowledge: see artifact.test.ts
