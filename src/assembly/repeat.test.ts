@@ -27,16 +27,7 @@ interface Request {
 }
 
 let count = 0;
-/** uuids of users who log in at the controller */
-const users = new Set<string>();
-const identity = {
-  mode: 'embedded',
-  users: {
-    byUuid: async (uuid: string) => (users.has(uuid) ? { uuid, email: 'ann@x', groups: [] } : undefined),
-    remove: async (uuid: string) => void users.delete(uuid),
-  },
-};
-const deps = createMemoryDependencies({ identity: identity as never });
+const deps = createMemoryDependencies();
 Object.assign(deps.self, { isBusEnabled: true });
 deps.identity = { mode: 'embedded', ...loginsInMemory(deps.stores) };
 const admin = (await serveInMemory({ deps })).as('admin');
@@ -196,11 +187,6 @@ const TABLE: Readonly<Record<string, () => Promise<Request>>> = {
     roleRef: { name: 'viewer' },
     subjects: [{ kind: 'Group', name: 'crew' }],
   }),
-  async deleteUser() {
-    const uuid = crypto.randomUUID();
-    users.add(uuid);
-    return { path: `/users/${uuid}`, again: 404 };
-  },
   async deleteGroup() {
     const name = `group-${++count}`;
     expect((await admin.post('/groups', { json: { name } })).status).toBe(201);
