@@ -28,21 +28,13 @@ const discovered = () => fetch(`${on.url}/oidc/.well-known/openid-configuration`
 
 describe('the bundle of the controller', () => {
   test('serves a login in the browser from its begin to the code', async () => {
-<<<<<<< HEAD
-    await until('the provider to be there', async () => (await discovered()).status === 200);
-=======
     await until('the provider answers', async () => (await discovered()).status === 200);
->>>>>>> h8-extern
     expect(await (await discovered()).json()).toMatchObject({
       issuer: `${PUBLIC_URL}/oidc`,
       token_endpoint: `${PUBLIC_URL}/oidc/token`,
     });
     await until(
-<<<<<<< HEAD
-      'the first administrator',
-=======
       'the administrator logs in',
->>>>>>> h8-extern
       async () => (await post(`${on.url}/api/v3/user/login`, ADMIN)).status === 200,
     );
 

@@ -113,6 +113,8 @@ export const ANNOTATIONS = {
   updatedAt: `${GROUP}/updated-at`,
   /** on the Secret of a user: JSON of what replicas know of it without its content */
   identityFacts: `${GROUP}/identity-facts`,
+  /** on the Secret of the revision key, which the first start makes: this version or a later one made the installation */
+  knowsLogins: `${GROUP}/knows-logins`,
   /** on a Secret of a login: when the leader removes it, RFC 3339 */
   expires: `${GROUP}/expires`,
   /** on an Application: hash of the reference to its template that was rendered last */

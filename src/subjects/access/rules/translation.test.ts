@@ -96,7 +96,7 @@ describe('a rule of a v3 role', () => {
     );
   });
 
-  test('that is stored names no wildcard of ours', () => {
+  test('never becomes a stored wildcard of ours', () => {
     for (const group of ['', 'skerry.dev', '*'])
       for (const { apiGroups, resources, verbs } of toNative([rule(['*'], ['*'], { apiGroups: [group] })]))
         if (apiGroups[0] === 'skerry.dev') expect([...resources, ...verbs]).not.toContain('*');
@@ -150,7 +150,7 @@ describe('rules of the cluster', () => {
     );
   });
 
-  test('that rules of v3 gave are the same again after they were shown', () => {
+  test('made from rules of v3 are the same again after they were shown', () => {
     const v3 = fc.record({
       apiGroups: fc.constantFrom([''], ['*'], ['', 'agent.skerry.dev/v1']),
       resources: someOf([...Object.keys(WORDS), ...Object.keys(WORD_ALIASES), '*', 'bus*']),

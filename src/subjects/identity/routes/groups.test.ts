@@ -92,7 +92,7 @@ test('an export has users and groups and nothing secret, for admins alone', asyn
 });
 
 test('without logins the routes answer 501', async () => {
-  const off = (await serveInMemory()).as('admin');
+  const off = (await serveInMemory({ deps: createMemoryDependencies({ identity: undefined }) })).as('admin');
   expect((await off.get('/groups')).status).toBe(501);
   expect((await off.post('/auth/migration/export')).status).toBe(501);
 });
