@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { API_VERSION } from '../api/names.ts';
 import type { Application } from '../api/v3/index.ts';
-import { loginsInMemory } from '../identity/_memory.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindUpload } from '../kinds/rest.ts';
 import type { KubeObject } from '../kube/object.ts';
@@ -27,9 +26,17 @@ interface Request {
 }
 
 let count = 0;
-const deps = createMemoryDependencies();
+/** uuids of users who log in at the controller */
+const users = new Set<string>();
+const identity = {
+  mode: 'embedded',
+  users: {
+    byUuid: async (uuid: string) => (users.has(uuid) ? { uuid, email: 'ann@x', groups: [] } : undefined),
+    remove: async (uuid: string) => void users.delete(uuid),
+  },
+};
+const deps = createMemoryDependencies({ identity: identity as never });
 Object.assign(deps.self, { isBusEnabled: true });
-deps.identity = { mode: 'embedded', ...loginsInMemory(deps.stores) };
 const admin = (await serveInMemory({ deps })).as('admin');
 await makeReferences(admin);
 
@@ -152,6 +159,13 @@ const busUser = (route: 'users' | 'mqtt-bearer') => async () => {
   return { path: `/bus/accounts/${name}/${route}/${name}`, again: 404 };
 };
 
+/** A new role or binding. */
+const rbac = (path: string, fields: object) => async () => {
+  const name = `rbac-${++count}`;
+  expect((await admin.post(path, { json: { name, ...fields } })).status).toBe(201);
+  return { path: `${path}/${name}`, again: 404 };
+};
+
 const TABLE: Readonly<Record<string, () => Promise<Request>>> = {
   deleteBusUser: busUser('users'),
   deleteBusBearer: busUser('mqtt-bearer'),
@@ -169,12 +183,22 @@ const TABLE: Readonly<Record<string, () => Promise<Request>>> = {
   },
   replaceDefaultRouter: async () => ({ path: '/router', options: { json: { host: 'router.example' } } }),
   replaceBusHub: async () => ({ path: '/bus/hub', options: { json: { host: 'bus.example' } } }),
-  async deleteUser() {
-    const json = { email: `user-${++count}@plant.example`, password: 'Correct-Horse-7' };
-    const { body } = await admin.post('/users', { json });
-    return { path: `/users/${body.id}`, again: 404 };
-  },
   deleteReplica: async () => ({ path: '/cluster/controllers/active' }),
+  deleteRole: rbac('/roles', { rules: [{ apiGroups: [''], resources: ['nodes'], verbs: ['get'] }] }),
+  deleteRoleBinding: rbac('/rolebindings', {
+    roleRef: { name: 'viewer' },
+    subjects: [{ kind: 'Group', name: 'crew' }],
+  }),
+  async deleteUser() {
+    const uuid = crypto.randomUUID();
+    users.add(uuid);
+    return { path: `/users/${uuid}`, again: 404 };
+  },
+  async deleteGroup() {
+    const name = `group-${++count}`;
+    expect((await admin.post('/groups', { json: { name } })).status).toBe(201);
+    return { path: `/groups/${name}`, again: 404 };
+  },
   deleteEvents: async () => ({ path: '/events', options: { json: { days: 7 } } }),
 };
 

@@ -11,8 +11,6 @@ import { type Access, type AnyRoute, grouped, type Method, route } from '../cont
  * object, except for verbs that are about a collection.
  */
 const TABLE: Readonly<Record<string, string>> = {
-  Roles: patchable('/roles', 'roles'),
-  'Role bindings': patchable('/rolebindings', 'rolebindings'),
   User: `
     POST   /user/mfa/enroll                        authenticated
     POST   /user/mfa/confirm                       authenticated
@@ -24,25 +22,7 @@ const TABLE: Readonly<Record<string, string>> = {
     POST   /user/interaction/{uid}/confirm-enroll  public
     POST   /user/interaction/{uid}/change-password public
     POST   /user/interaction/{uid}/complete        public`,
-  'User administration': `
-    POST   /auth/migration/export                  authadmin create
-    GET    /groups                                 authgroups list
-    POST   /groups                                 authgroups create
-    GET    /groups/{name}                          authgroups get
-    PATCH  /groups/{name}                          authgroups patch
-    DELETE /groups/{name}                          authgroups delete`,
 };
-
-function patchable(path: string, resource: string): string {
-  return `
-    GET    ${path}              ${resource} list
-    POST   ${path}              ${resource} create
-    POST   ${path}/yaml         ${resource} create
-    GET    ${path}/{name}       ${resource} get
-    PATCH  ${path}/{name}       ${resource} patch
-    PATCH  ${path}/yaml/{name}  ${resource} patch
-    DELETE ${path}/{name}       ${resource} delete`;
-}
 
 /** Routes of users that allow no guesses of passwords or codes (docs/spec/rest-v3.md#rate-limits). */
 const UNGUESSABLE: ReadonlySet<string> = new Set(['GET /user/interaction/{uid}']);

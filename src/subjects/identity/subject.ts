@@ -1,8 +1,9 @@
+import { groupRoutes } from './routes/groups.ts';
 import { oauthRoutes } from './routes/oauth.ts';
 import { ownAccountRoutes } from './routes/own-account.ts';
 import { userRoutes } from './routes/users.ts';
 
 /** People who log in at the controller: AuthUser, AuthGroup, AuthPolicy. */
 export const identity = {
-  furtherRoutes: [...ownAccountRoutes, ...oauthRoutes, ...userRoutes],
+  furtherRoutes: [...ownAccountRoutes, ...oauthRoutes, ...userRoutes, ...groupRoutes],
 };
