@@ -23,8 +23,9 @@ const documented = new Map<string, Record<RoleName, Set<string>>>();
 const page = readFileSync(new URL('../../../docs/access.md', import.meta.url), 'utf8');
 const [, section = ''] = page.split('## What the roles permit');
 for (const line of section.split('## ')[0]?.split('\n') ?? []) {
-  const [, resource, ...cells] = /^\| `([^`]+)` \| (.*) \|$/.exec(line)?.flatMap((one) => one.split(' | ')) ?? [];
+  const [, resource, rest = ''] = /^\| `([^`]+)` \| (.*) \|$/.exec(line) ?? [];
   if (!resource) continue;
+  const cells = rest.split(' | ');
   const verbs = cells.map((cell) => new Set(cell.split(', ').flatMap((word) => WORDS[word] ?? (word ? [word] : []))));
   documented.set(resource, Object.fromEntries(ROLE_NAMES.map((role, at) => [role, verbs[at]])) as never);
 }
