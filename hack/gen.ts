@@ -27,6 +27,7 @@ import {
 } from '../src/manifests/roles.ts';
 import { openApiDocument } from '../src/rest/server/openapi.ts';
 import { KINDS } from '../src/subjects/kinds.ts';
+import { accessPage } from './access-page.ts';
 import { coverageOf, coveragePage, socketCoverage } from './api-coverage.ts';
 import { dashboard } from './dashboard.ts';
 import { doctorPage } from './doctor-page.ts';
@@ -69,6 +70,7 @@ export function generated(): Map<string, string> {
   files.set('docs/local-api.openapi.json', `${JSON.stringify(localApiDocument(), undefined, 2)}\n`);
   const tests = testSources();
   files.set('docs/api-coverage.md', coveragePage(coverageOf(V3_OPERATIONS, routes, tests), socketCoverage(tests)));
+  files.set('docs/access.md', accessPage());
   files.set('docs/conditions.md', conditionsPage());
   files.set('docs/error-codes.md', errorCodesPage());
   files.set('docs/metrics.md', metricsPage());

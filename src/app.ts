@@ -63,6 +63,7 @@ import {
   createClusterDependencies,
   createReadinessCheck,
 } from './rest/adapters/dependencies.ts';
+import { flushOnChange } from './rest/adapters/flush.ts';
 import type { RestDependencies } from './rest/contract/dependencies.ts';
 import { tooOften } from './rest/contract/errors.ts';
 import type { IdentityDoor } from './rest/contract/identity-door.ts';
@@ -340,6 +341,7 @@ export async function createApp(
       isBusEnabled: config.isBusEnabled,
       hasRouters: config.hasRouters,
     },
+    groupsPrefix: config.auth.groupsPrefix,
     tokenAudience: config.tokenAudience ?? '',
     identity: identityDoor(config, external, logins, browserLogins),
     issuers: { byIssuer: (issuer) => verifierOf(issuer, config, external, logins) },
@@ -348,6 +350,7 @@ export async function createApp(
     clock: now,
     metrics: { access: metrics.access },
   });
+  building.use(flushOnChange(stores, deps.authorizer));
   const rest = building.use(openRest(config, { deps, tls, log, metrics }));
   if (tls) building.use(tls.subscribe((credentials) => rest.serveCertificate(credentials)));
   rest.mountFirst((request, response) => agents.routes.handle(request, response));

@@ -1,7 +1,7 @@
 import type { Application, EdgeNode } from '../src/api/v3/index.ts';
 import type { BusLookups } from '../src/rules/bus-lookups.ts';
 import { nodeUuid } from '../src/rules/identity.ts';
-import type { Find, KeyedText, Linked, Lookups, NodeInputs, ReferencedObjects } from '../src/rules/inputs.ts';
+import type { Find, FoundObjects, KeyedText, Linked, Lookups, NodeInputs } from '../src/rules/inputs.ts';
 import { entryUuid, v3Name } from '../src/rules/names.ts';
 import { hubSettings } from '../src/subjects/bus-servers/rules/hub.ts';
 import { makeNode } from '../src/subjects/nodes/_make.ts';
@@ -35,15 +35,15 @@ export const makeBusLookups = (members: Partial<BusLookups> = {}): BusLookups =>
 });
 
 /** Objects by kind, each list sorted by age. */
-export type Referenced = { [K in keyof ReferencedObjects]?: readonly ReferencedObjects[K][] };
+export type Referenced = { [K in keyof FoundObjects]?: readonly FoundObjects[K][] };
 
 /** Look-ups among these objects. */
 export const makeFind =
   (objects: Referenced): Find =>
   (kind, ref) => {
-    const known: readonly ReferencedObjects[typeof kind][] = objects[kind] ?? [];
+    const known: readonly FoundObjects[typeof kind][] = objects[kind] ?? [];
     return known.find(
-      (object) => (typeof ref === 'number' ? (object.spec as { id?: number }).id : v3Name(object)) === ref,
+      (object) => (typeof ref === 'number' ? (object as { spec?: { id?: number } }).spec?.id : v3Name(object)) === ref,
     );
   };
 

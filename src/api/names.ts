@@ -76,6 +76,8 @@ export const LABELS = {
   id: `${GROUP}/id`,
   /** port of a service, repeated from its status, which a restore may lack */
   bridgePort: `${GROUP}/bridge-port`,
+  /** Roles and RoleBindings that the v3 API has; the value says which: role, binding */
+  rbac: `${GROUP}/rbac`,
 } as const;
 
 export const ANNOTATIONS = {
@@ -111,6 +113,8 @@ export const ANNOTATIONS = {
   updatedAt: `${GROUP}/updated-at`,
   /** on the Secret of a user: JSON of what replicas know of it without its content */
   identityFacts: `${GROUP}/identity-facts`,
+  /** on the Secret of the revision key, which the first start makes: this version or a later one made the installation */
+  knowsLogins: `${GROUP}/knows-logins`,
   /** on a Secret of a login: when the leader removes it, RFC 3339 */
   expires: `${GROUP}/expires`,
   /** on an Application: hash of the reference to its template that was rendered last */
@@ -123,8 +127,12 @@ export const ANNOTATIONS = {
   storedBy: `${GROUP}/stored-by`,
   /** on a Secret of the audit log: the number of its events */
   auditEvents: `${GROUP}/audit-events`,
-  /** on core objects: the v3 name that is not a legal object name */
+  /** on core objects: the v3 name that is not a legal object name; on a RoleBinding: the v3 name, where the object has another */
   name: `${GROUP}/name`,
+  /** on a RoleBinding or Role of the v3 API: uid of the object in whose place it is, which is deleted then; the controller's own */
+  replaces: `${GROUP}/replaces`,
+  /** on a Role of the v3 API: JSON of its rules as they were written, and a digest of the rules of the cluster made from them */
+  v3Rules: `${GROUP}/v3-rules`,
   /** on core objects: map of escaped keys to their v3 spelling */
   keys: `${GROUP}/keys`,
 } as const;

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { API_VERSION } from '../api/names.ts';
 import type { Application } from '../api/v3/index.ts';
-import { loginsInMemory } from '../identity/_memory.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindUpload } from '../kinds/rest.ts';
 import type { KubeObject } from '../kube/object.ts';
@@ -164,6 +163,13 @@ const busUser = (route: 'users' | 'mqtt-bearer') => async () => {
   return { path: `/bus/accounts/${name}/${route}/${name}`, again: 404 };
 };
 
+/** A new role or binding. */
+const rbac = (path: string, fields: object) => async () => {
+  const name = `rbac-${++count}`;
+  expect((await admin.post(path, { json: { name, ...fields } })).status).toBe(201);
+  return { path: `${path}/${name}`, again: 404 };
+};
+
 const TABLE: Readonly<Record<string, () => Promise<Request>>> = {
   deleteBusUser: busUser('users'),
   deleteBusBearer: busUser('mqtt-bearer'),
@@ -196,6 +202,16 @@ const TABLE: Readonly<Record<string, () => Promise<Request>>> = {
     return { path: '/user/mfa', options: { json: { password, code: recoveryCodes[0] } }, again: 400 };
   },
   deleteReplica: async () => ({ path: '/cluster/controllers/active' }),
+  deleteRole: rbac('/roles', { rules: [{ apiGroups: [''], resources: ['nodes'], verbs: ['get'] }] }),
+  deleteRoleBinding: rbac('/rolebindings', {
+    roleRef: { name: 'viewer' },
+    subjects: [{ kind: 'Group', name: 'crew' }],
+  }),
+  async deleteGroup() {
+    const name = `group-${++count}`;
+    expect((await admin.post('/groups', { json: { name } })).status).toBe(201);
+    return { path: `/groups/${name}`, again: 404 };
+  },
   deleteEvents: async () => ({ path: '/events', options: { json: { days: 7 } } }),
 };
 

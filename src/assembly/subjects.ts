@@ -1,6 +1,7 @@
 import type { ControllerDependencies } from '../controllers/dependencies.ts';
 import type { Controller } from '../kube/mod.ts';
 import type { TaggedRoute } from '../rest/contract/route.ts';
+import { access } from '../subjects/access/subject.ts';
 import { accounts } from '../subjects/accounts/subject.ts';
 import { busAccounts } from '../subjects/bus-accounts/subject.ts';
 import { busRules } from '../subjects/bus-rules/subject.ts';
@@ -42,6 +43,7 @@ export const SUBJECTS: readonly Subject[] = [
   machines,
   accounts,
   catalog,
+  access,
   identity,
   content,
   pki,

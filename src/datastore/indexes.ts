@@ -1,7 +1,10 @@
 import { LABELS } from '../api/names.ts';
+import type { NativeRole, NativeRoleBinding } from '../api/rbac.ts';
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import { type Kind, nameIn, referenceKey } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
+import { bindingName, isV3Binding } from '../subjects/access/rules/v3-binding.ts';
+import { isV3Role } from '../subjects/access/rules/v3-role.ts';
 import { BUS_KEYS } from '../subjects/bus-accounts/rules/secret.ts';
 import { isShareable, labelledNumber, textNameOf } from '../subjects/content/rules/core-objects/form.ts';
 import { provisioningKeyOf } from './provisioning-key.ts';
@@ -62,4 +65,14 @@ export const CORE_INDEXES = {
       labels?.[LABELS.bus] === 'account' && data && BUS_KEYS.ended in data ? ['true'] : [],
   },
   configMaps: COMMON_INDEXES,
+} as const;
+
+/** The indexes of Roles and RoleBindings: those that the v3 API has, by their v3 names. */
+export const RBAC_INDEXES = {
+  roles: { name: (role: NativeRole) => (isV3Role(role) ? [role.metadata.name] : []) },
+  roleBindings: {
+    name: (binding: NativeRoleBinding) => (isV3Binding(binding) ? [bindingName(binding)] : []),
+    /** name of the role that it binds */
+    role: (binding: NativeRoleBinding) => (isV3Binding(binding) ? [binding.roleRef.name] : []),
+  },
 } as const;

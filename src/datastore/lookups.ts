@@ -6,7 +6,7 @@ import type { KindObject } from '../kinds/object.ts';
 import type { KubeObject, Store } from '../kube/mod.ts';
 import type { BridgedServices } from '../rules/bridges.ts';
 import { nodeUuid } from '../rules/identity.ts';
-import type { KeyedText, Lookups, ReferencedObjects } from '../rules/inputs.ts';
+import type { FoundObjects, KeyedText, Lookups, ReferencedObjects } from '../rules/inputs.ts';
 import { v3Name } from '../rules/names.ts';
 import { onceEach } from '../rules/once-each.ts';
 import { byAge, holder } from '../rules/precedence.ts';
@@ -75,8 +75,12 @@ export function createLookups(
     return object && text(object);
   };
   return {
-    find: (kind, ref) =>
-      found(KINDS[kind] as never, stores[kind] as never, ref) as ReferencedObjects[typeof kind] | undefined,
+    find(kind, ref) {
+      if (kind === 'roles')
+        return stores.roles.byIndex('name', String(ref))[0] as FoundObjects[typeof kind] | undefined;
+      const key: keyof ReferencedObjects = kind;
+      return found(KINDS[key] as never, stores[key] as never, ref) as FoundObjects[typeof kind] | undefined;
+    },
     nodeByName: (name) => holder(stores.nodes.byIndex('name', name)),
     nodeByUuid: (uuid) => holder(stores.nodes.byIndex('uuid', uuid), { uuid }),
     applicationsOn: (node) => applicationsOn(stores, node),

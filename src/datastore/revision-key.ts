@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { FIELD_MANAGERS } from '../api/names.ts';
+import { ANNOTATIONS, FIELD_MANAGERS } from '../api/names.ts';
 import type { Secret } from '../api/resources.ts';
 import { isAlreadyExists, isForbidden, isTransient, isUnauthorized, type KubeClient } from '../kube/mod.ts';
 import { type Backoff, backoffDelay } from '../lib/backoff.ts';
@@ -57,7 +57,7 @@ async function create(client: Source['client'], namespace: string, signal: Abort
   const secret: Secret = {
     apiVersion: 'v1',
     kind: 'Secret',
-    metadata: { name: REVISION_KEY_SECRET, namespace },
+    metadata: { name: REVISION_KEY_SECRET, namespace, annotations: { [ANNOTATIONS.knowsLogins]: 'true' } },
     immutable: true,
     type: 'Opaque',
     data: { [KEY]: randomBytes(32).toString('base64') },

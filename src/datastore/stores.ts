@@ -1,4 +1,5 @@
 import { LABELS } from '../api/names.ts';
+import { type NativeRole, type NativeRoleBinding, RBAC_RESOURCES } from '../api/rbac.ts';
 import { CORE_RESOURCES, type ConfigMap, type Secret } from '../api/resources.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
@@ -25,7 +26,7 @@ import {
   type Kinds,
   type ObjectOf,
 } from '../subjects/kinds.ts';
-import { CORE_INDEXES, indexesOf } from './indexes.ts';
+import { CORE_INDEXES, indexesOf, RBAC_INDEXES } from './indexes.ts';
 
 /** The stores that lookups, desired states and the authentication of agents read. */
 export type ReadStores = {
@@ -40,10 +41,13 @@ export interface Stores extends KindStores {
   /** all Secrets of the namespace: node keys, shareable ones, passwords of registries */
   secrets: MutableStore<Secret>;
   configMaps: MutableStore<ConfigMap>;
+  /** all Roles and RoleBindings of the namespace: roles of the v3 API, and roles of the installation */
+  roles: MutableStore<NativeRole>;
+  roleBindings: MutableStore<NativeRoleBinding>;
 }
 
 /** The stores that agents depend on. */
-export type EssentialStores = Pick<Stores, (typeof ESSENTIAL_KINDS)[number] | 'secrets' | 'configMaps'>;
+export type EssentialStores = Pick<Stores, (typeof ESSENTIAL_KINDS)[number] | 'secrets' | 'configMaps' | 'roles'>;
 
 export interface StoresOptions {
   namespace: string;
@@ -63,6 +67,8 @@ export function createStores({ namespace, kinds = KINDS, log }: StoresOptions): 
     // The audit log changes every few seconds, and Secrets of users at each login: nothing that agents wait for is computed from them.
     secrets: store(CORE_RESOURCES.secrets, CORE_INDEXES.secrets, { withoutLabels: [LABELS.auditLog, LABELS.identity] }),
     configMaps: store(CORE_RESOURCES.configMaps, CORE_INDEXES.configMaps),
+    roles: store(RBAC_RESOURCES.roles, RBAC_INDEXES.roles),
+    roleBindings: store(RBAC_RESOURCES.roleBindings, RBAC_INDEXES.roleBindings),
   };
 }
 
@@ -75,7 +81,7 @@ export function essentialStores<T extends ReadStores>(
   { isBusEnabled, hasRouters }: { isBusEnabled?: boolean | undefined; hasRouters?: boolean | undefined },
 ): Pick<T, keyof EssentialStores> & Partial<Pick<T, SwitchedKind>> {
   const switched = [...(isBusEnabled ? ESSENTIAL_BUS_KINDS : []), ...(hasRouters ? ESSENTIAL_ROUTER_KINDS : [])];
-  const keys = [...ESSENTIAL_KINDS, ...switched, 'secrets', 'configMaps'] as const;
+  const keys = [...ESSENTIAL_KINDS, ...switched, 'secrets', 'configMaps', 'roles'] as const;
   return Object.fromEntries(keys.map((key) => [key, stores[key]])) as ReturnType<typeof essentialStores<T>>;
 }
 

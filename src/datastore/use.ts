@@ -160,14 +160,21 @@ const finder =
   (stores: object, kinds: Kinds): FindReferenced =>
   ({ to, ref }) => {
     if (to === 'secrets' || to === 'configMaps') return coreObject(stores as CoreStores, to, String(ref));
+    if (to === 'roles') return roleOfUsers(stores as CoreStores, String(ref));
     const target = kinds[to];
     return target && referenced(target, storeOf(stores, target), ref);
   };
 
-type CoreStores = Pick<Stores, 'secrets' | 'configMaps'>;
+type CoreStores = Pick<Stores, 'secrets' | 'configMaps' | 'roles'>;
+
+/** A role that users have made, which has no spec. */
+function roleOfUsers({ roles }: CoreStores, name: string): KindObject | undefined {
+  const [role] = roles.byIndex('name', name);
+  return role && { ...role, spec: { name } };
+}
 
 /** The shareable Secret or ConfigMap that has this v3 name, in the form of the v3 API. */
-function coreObject({ secrets, configMaps }: CoreStores, to: keyof CoreStores, name: string) {
+function coreObject({ secrets, configMaps }: CoreStores, to: 'secrets' | 'configMaps', name: string) {
   if (to === 'secrets') {
     const secret = holder(secrets.byIndex('name', name).filter(isShareable), { has: isCalled(name) });
     return secret && secretForm(secret);

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { NativeRole } from '../api/rbac.ts';
 import type { ConfigMap, Secret } from '../api/resources.ts';
 import type { Application } from '../api/v3/index.ts';
 import type { StoreLookups } from '../datastore/lookups.ts';
@@ -110,6 +111,12 @@ export function subscribeAffectedNodes(
       }
       onAffected(nodes, true);
     }),
+    stores.roles.subscribe((change) => {
+      if (change.initial || !matters(change, isRoleAlike)) return;
+      const nodes = new Set<string>();
+      for (const role of bothOf(change)) add(nodes, dependents(dependency.object('roles', role.metadata.name)));
+      onAffected(nodes, true);
+    }),
     stores.routerHubs.subscribe((change) => {
       if (change.initial || !matters(change, isRouterReachedAlike)) return;
       const nodes = new Set<string>();
@@ -207,6 +214,9 @@ const sameReferenced =
     identity.id?.(a) === identity.id?.(b) &&
     identity.uuid?.(a) === identity.uuid?.(b) &&
     readOfStatus?.(a, lookups) === readOfStatus?.(b, lookups);
+
+const isRoleAlike = (a: NativeRole, b: NativeRole) =>
+  isDeepStrictEqual(a.rules, b.rules) && isDeepStrictEqual(a.metadata.labels, b.metadata.labels);
 
 const sameContent = (a: Secret | ConfigMap, b: Secret | ConfigMap) =>
   isDeepStrictEqual(a.data, b.data) &&

@@ -3,6 +3,7 @@ import { KubeConfig } from '@kubernetes/client-node';
 import { expect, inject } from 'vitest';
 import type {} from '../../hack/testing/provided.ts';
 import { atEnd } from '../../testing/at-end.ts';
+import { readRevisionKey } from '../datastore/revision-key.ts';
 import { createStores, followStores, type Stores } from '../datastore/stores.ts';
 import { createClient, type KubeClient } from '../kube/mod.ts';
 import { silentLog } from '../lib/log.ts';
@@ -24,7 +25,7 @@ export const PASSWORD = 'Correct-Horse-7';
 /** Starts replicas in a new namespace, which end with the present test or with the file. */
 export async function startIdentities(
   count: number,
-  overrides: Partial<IdentityOptions> = {},
+  { isNew = true, ...overrides }: Partial<IdentityOptions> & { isNew?: boolean } = {},
 ): Promise<IdentityReplica[]> {
   const config = () => {
     const made = new KubeConfig();
@@ -36,6 +37,7 @@ export async function startIdentities(
   const namespace = `identity-${randomUUID().slice(0, 8)}`;
   const first = cleanup.use(createClient({ config }));
   await first.request('POST', '/api/v1/namespaces', { metadata: { name: namespace } });
+  if (isNew) await readRevisionKey({ client: first, namespace, log: silentLog }, new AbortController().signal);
   const replicas: IdentityReplica[] = [];
   for (let i = 0; i < count; i++) {
     const client = cleanup.use(createClient({ config }));

@@ -1,8 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { API_VERSION, FIELD_MANAGERS, IDENTITY_SECRETS, LABELS } from '../api/names.ts';
+import { ANNOTATIONS, API_VERSION, FIELD_MANAGERS, IDENTITY_SECRETS, LABELS } from '../api/names.ts';
 import { CORE_RESOURCES, type Secret } from '../api/resources.ts';
 import type { AuthGroup } from '../api/v3/auth-group.ts';
 import { decodeData, encodeData } from '../datastore/keyed-text.ts';
+import { REVISION_KEY_SECRET } from '../datastore/revision-key.ts';
 import { isAlreadyExists, isConflict } from '../kube/api-error.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { Store } from '../kube/store.ts';
@@ -78,11 +80,16 @@ async function ensureAdmin(options: BootstrapOptions, signal: AbortSignal): Prom
   const before = present && decodeData(present.data);
   // Without values in the environment the administrator that exists stays.
   if (before?.uuid && !given) return;
+  // An upgrade makes no account that nobody asked for.
+  if (!before && !given && !(await isNewInstallation(options, signal))) {
+    log.warn({}, 'There is no administrator: OIDC_BOOTSTRAP_ADMIN_USERNAME and OIDC_BOOTSTRAP_ADMIN_PASSWORD make one');
+    return;
+  }
   const state = given ? sha256(JSON.stringify([username, given.password])) : 'generated';
   if (before?.uuid && before.state === state) return;
 
   // Whoever has the turn in the Secret makes the user; a turn that was left is taken over.
-  const turn = `${sha256(`${Math.random()} ${process.pid}`).slice(0, 16)}`;
+  const turn = randomUUID();
   const password = given?.password ?? (before?.password || passwords.temporary());
   const write = async (data: Record<string, string | undefined>, from: Secret | undefined) => {
     const metadata = { ...(from?.metadata ?? ref), labels: { [LABELS.identity]: 'bootstrap' } };
@@ -123,6 +130,12 @@ async function ensureAdmin(options: BootstrapOptions, signal: AbortSignal): Prom
       { secret: ref.name, ...(maySayPassword && { password }) },
       'Its password is in the Secret, until it is changed',
     );
+}
+
+/** Whether a version with logins made this installation. */
+async function isNewInstallation({ client, namespace }: BootstrapOptions, signal: AbortSignal): Promise<boolean> {
+  const secret = await client.find(CORE_RESOURCES.secrets, { namespace, name: REVISION_KEY_SECRET }, { signal });
+  return secret?.metadata.annotations?.[ANNOTATIONS.knowsLogins] === 'true';
 }
 
 /** Another replica makes it: waits, and takes over when it stopped on the way. */

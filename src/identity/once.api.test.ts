@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { LABELS } from '../api/names.ts';
 import { CORE_RESOURCES } from '../api/resources.ts';
+import { silentLog } from '../lib/log.ts';
 import { atOnce, BY, PASSWORD, startIdentities } from './_replicas.ts';
 import { createLockout } from './lockout.ts';
 
@@ -163,6 +164,15 @@ test('two replicas have the same keys, and one first administrator', async () =>
       { timeout: 20_000 },
     )
     .toEqual(['admin', 'developer', 'sre', 'viewer']);
+});
+
+test('an installation of an earlier version gets groups and keys, and no account', async () => {
+  const warned: string[] = [];
+  const log = { ...silentLog, warn: (_: object, text: string) => void warned.push(text) };
+  const [first] = await startIdentities(1, { isNew: false, log });
+  await expect.poll(() => warned.some((text) => text.includes('no administrator')), { timeout: 20_000 }).toBe(true);
+  expect(first?.stores.authGroups.size).toBe(4);
+  expect(first?.stores.authUsers.size).toBe(0);
 });
 
 test('a rotated key is published everywhere, signs later, and interrupts no token', async () => {

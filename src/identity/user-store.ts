@@ -104,7 +104,7 @@ export function createUserStore(
     const claimed = uuid === undefined ? undefined : await byUuid(uuid, signal);
     if (claimed?.email === email) return claimed;
     const [namesake, other] = users.byIndex('name', email);
-    // Of two objects with one e-mail the claim decides; without one, neither logs in.
+    // Of two objects with one e-mail the claim decides; without a claim, neither logs in.
     if (!namesake || other) return undefined;
     const found = await byUuid(uuidOf(namesake), signal);
     return found?.email === email ? found : undefined;

@@ -110,7 +110,7 @@ export const usersOf = (names: Iterable<string>): Users => {
 };
 
 /** Control characters of names would end a message of the API server. */
-function usersText({ named, more, isAtLeast }: Users): string {
+export function usersText({ named, more, isAtLeast }: Users): string {
   const names = named.join(', ').replaceAll(/\p{C}+/gu, ' ');
   if (more === 0) return names;
   return `${names} and ${isAtLeast ? `at least ${roughly(more)}` : more} more`;

@@ -16,12 +16,14 @@ import {
   SYSTEM_NAMES_NAME,
   VERSION,
 } from '../api/names.ts';
+import { RBAC_GROUP, RBAC_RESOURCES } from '../api/rbac.ts';
 import { CORE_RESOURCES } from '../api/resources.ts';
 import { toStructural } from '../api/structural.ts';
 import type { Quantity } from '../rules/budget.ts';
 import { TAKEN_ACCOUNT_NAMES } from '../rules/bus-accounts.ts';
 import { EVERY_NAME } from '../rules/system-names.ts';
-import { BOUND_ROLES } from '../subjects/accounts/rules/service-account.ts';
+import { OWN_PREFIX } from '../subjects/access/rules/names.ts';
+import { FREE_ROLES } from '../subjects/accounts/rules/service-account.ts';
 import { leafAccountName } from '../subjects/bus-accounts/rules/account.ts';
 import { OPERATOR_OBJECT } from '../subjects/bus-accounts/rules/operator.ts';
 import { CORE_POLICIES } from '../subjects/content/rules/core-objects/rules.ts';
@@ -46,6 +48,8 @@ interface Policy {
   resources: readonly string[];
   /** core resources that it applies to as well */
   core?: readonly string[];
+  /** resources of RBAC that it applies to as well */
+  rbac?: readonly string[];
   /** the requests are about objects with this label, before or after them */
   label?: string;
   validations: readonly Validation[];
@@ -174,9 +178,9 @@ const KEEPS_MEMBERS = [
   }),
 ].join(' && ');
 
-/** CEL: the roles of microservices that only those give who may bind them. */
-const BOUND = listed(BOUND_ROLES);
-const UNBOUND = `${BOUND_ROLES.join(', ')}: only who may bind this role gives it to a microservice (verb bind of roles in ${GROUP})`;
+/** CEL: the roles that everyone gives to a microservice; all others only those give who may bind them. */
+const FREE = listed(FREE_ROLES);
+const UNBOUND = `only who may bind a role gives it to a microservice (verb bind of roles in ${GROUP}), except ${FREE_ROLES.join(', ')}`;
 /** CEL: whether the user may do `verb` (CEL) to the object `name` (CEL) of a resource that only the roles know. */
 const may = (resource: string, name: string, verb: string) =>
   `authorizer.group('${GROUP}').resource('${resource}').namespace(request.namespace).name(${name}).check(${verb}).allowed()`;
@@ -188,8 +192,24 @@ const mayChangeSystem = (name?: string) =>
   ].join(' || ');
 /** CEL: whether the user may give a role to a microservice. */
 const mayBind = (role: string) => may('roles', role, "'bind'");
-/** CEL: whether an entry names the role `role`. */
-const hasRole = (entry: string) => `has(${entry}.serviceAccount) && ${entry}.serviceAccount.roleRef.name == role`;
+/** CEL: whether the user may give every role to a microservice. */
+const MAY_BIND_ALL = `authorizer.group('${GROUP}').resource('roles').namespace(request.namespace).check('bind').allowed()`;
+/** CEL: the name of the role that an entry names, or the default name. */
+const roleOf = (entry: string) =>
+  `(has(${entry}.serviceAccount) ? ${entry}.serviceAccount.roleRef.name : '${FREE_ROLES[0]}')`;
+/** CEL: the roles that an update gives to entries and that are not free. */
+const NEW_ROLES = `(has(object.spec.microservices) ? object.spec.microservices.filter(m, !(${roleOf('m')} in ${FREE}) && !(oldObject != null && has(oldObject.spec.microservices) && oldObject.spec.microservices.exists(o, o.name == m.name && ${roleOf('o')} == ${roleOf('m')}))).map(m, ${roleOf('m')}) : [])`;
+
+/** CEL: whether the user may put users into every group. */
+const MAY_GIVE_GROUPS = `authorizer.group('${GROUP}').resource('authgroups').namespace(request.namespace).check('bind').allowed()`;
+/** CEL: the groups that a write gives to a user. */
+const NEW_GROUPS =
+  '(has(object.spec.groups) ? object.spec.groups.filter(g, !(oldObject != null && has(oldObject.spec.groups) && g in oldObject.spec.groups)) : [])';
+/** CEL: whether the user may give more than they have, as cluster admins may. */
+const MAY_ESCALATE = `authorizer.group('${RBAC_GROUP}').resource('${RBAC_RESOURCES.roles.plural}').namespace(request.namespace).check('escalate').allowed()`;
+/** CEL: the note of what an object is in the place of. */
+const noteOf = (object: string) =>
+  `(${marked(object, 'annotations', ANNOTATIONS.replaces)} ? ${object}.metadata.annotations['${ANNOTATIONS.replaces}'] : '')`;
 
 /** CEL: the spec of an object that is written or deleted. */
 const BUS_SPEC = '(oldObject != null ? oldObject : object).spec';
@@ -478,7 +498,7 @@ function policies(namespace: string): Policy[] {
       resources: ['serviceaccounts'],
       validations: [
         {
-          expression: `!(object.spec.roleRef.name in ${BOUND}) || (oldObject != null && oldObject.spec.roleRef.name == object.spec.roleRef.name) || ${mayBind('object.spec.roleRef.name')} || ${controller}`,
+          expression: `object.spec.roleRef.name in ${FREE} || (oldObject != null && oldObject.spec.roleRef.name == object.spec.roleRef.name) || ${mayBind('object.spec.roleRef.name')} || ${controller}`,
           message: UNBOUND,
         },
       ],
@@ -487,10 +507,10 @@ function policies(namespace: string): Policy[] {
       name: 'roles-of-microservices',
       operations: ['CREATE', 'UPDATE'],
       resources: ['applications'],
-      // A check of a permission is dear, so each role is checked once.
+      // A check of a permission is dear, so that a write gives one role, unless the writer may bind all.
       validations: [
         {
-          expression: `!has(object.spec.microservices) || ${BOUND}.all(role, !object.spec.microservices.exists(m, ${hasRole('m')} && !(oldObject != null && has(oldObject.spec.microservices) && oldObject.spec.microservices.exists(o, o.name == m.name && ${hasRole('o')}))) || ${mayBind('role')}) || ${controller}`,
+          expression: `${controller} || [${NEW_ROLES}].all(roles, roles.size() == 0 || ${MAY_BIND_ALL} || (roles.all(r, r == roles[0]) && ${mayBind('roles[0]')}))`,
           message: UNBOUND,
         },
       ],
@@ -660,6 +680,50 @@ function policies(namespace: string): Policy[] {
         },
       ],
     },
+    {
+      // Neither users nor the controller itself change what the roles of the installation permit, or who has them.
+      name: 'own-roles',
+      operations: ['CREATE', 'UPDATE', 'DELETE'],
+      resources: [],
+      rbac: Object.values(RBAC_RESOURCES).map(({ plural }) => plural),
+      validations: [
+        {
+          expression: `!(oldObject != null ? oldObject : object).metadata.name.startsWith('${OWN_PREFIX}') || ${COLLECTOR} || ${MAY_ESCALATE}`,
+          message: `names that begin with ${OWN_PREFIX} belong to the installation: only who may escalate roles of ${RBAC_GROUP}, as cluster admins may, creates, changes or deletes the object`,
+        },
+        {
+          expression: `request.operation == 'DELETE' || ${noteOf('object')} == (oldObject != null ? ${noteOf('oldObject')} : '') || ${controller}`,
+          message: `${ANNOTATIONS.replaces} is a note of the controller's own; leave it as it is`,
+        },
+      ],
+    },
+    {
+      // Whoever gives a group gives its role bindings. A write gives one group, unless its writer may give all.
+      name: 'groups-of-users',
+      operations: ['CREATE', 'UPDATE'],
+      resources: [KINDS.authUsers.definition.plural],
+      validations: [
+        {
+          expression: `${controller} || [${NEW_GROUPS}].all(groups, groups.size() == 0 || ${MAY_GIVE_GROUPS} || (groups.size() == 1 && ${may('authgroups', 'groups[0]', "'bind'")}))`,
+          message: `only who may bind a group puts a user into it (verb bind of authgroups in ${GROUP}), one group in a write unless they may bind all`,
+        },
+        {
+          expression: `${controller} || oldObject == null || object.spec.email == oldObject.spec.email || ${MAY_GIVE_GROUPS}`,
+          message: `what is bound to a name goes to whoever has it: only who may bind all groups changes an e-mail (verb bind of authgroups in ${GROUP})`,
+        },
+      ],
+    },
+    {
+      name: 'groups',
+      operations: ['CREATE', 'UPDATE'],
+      resources: [KINDS.authGroups.definition.plural],
+      validations: [
+        {
+          expression: `${controller} || (oldObject != null && object.spec == oldObject.spec) || ${may('authgroups', 'has(object.spec.name) ? object.spec.name : object.metadata.name', "'bind'")}`,
+          message: `only who may bind a group makes or changes it (verb bind of authgroups in ${GROUP})`,
+        },
+      ],
+    },
     ...WITH_BUILT_INS.map(
       ({ plural, names }): Policy => ({
         name: `built-in-${plural}`,
@@ -679,7 +743,7 @@ function policies(namespace: string): Policy[] {
 export function admissionPolicies(namespace: string): Manifest[] {
   const own = { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } } };
   return policies(namespace).flatMap(
-    ({ name, operations, resources, core, label, validations, everywhere, warns, params }) => {
+    ({ name, operations, resources, core, rbac, label, validations, everywhere, warns, params }) => {
       const full = `skerry-${name}.${namespace}.${GROUP}`;
       return [
         {
@@ -696,6 +760,7 @@ export function admissionPolicies(namespace: string): Manifest[] {
                   ? [{ apiGroups: [GROUP], apiVersions: [VERSION], operations, resources }]
                   : []),
                 ...(core ? [{ apiGroups: [''], apiVersions: ['v1'], operations, resources: core }] : []),
+                ...(rbac ? [{ apiGroups: [RBAC_GROUP], apiVersions: ['v1'], operations, resources: rbac }] : []),
               ],
             },
             validations,

@@ -1,5 +1,8 @@
 import { FIELD_MANAGERS, GROUP } from '../api/names.ts';
-import { roles } from '../rest/access/roles.ts';
+import { RBAC_GROUP, RBAC_RESOURCES } from '../api/rbac.ts';
+import { knownResources, roles, rulesOfAll } from '../rest/access/roles.ts';
+import { roleObjectOf, SYSTEM_ROLES } from '../subjects/access/rules/names.ts';
+import { AGENT_API } from '../subjects/access/rules/translation.ts';
 import { HUB_NAMES, MOST_MEMBERS, memberName } from '../subjects/bus-servers/rules/hub.ts';
 import { KINDS } from '../subjects/kinds.ts';
 import { ROUTER_HUB_NAMES } from '../subjects/routers/rules/hub-objects.ts';
@@ -17,7 +20,26 @@ export const namespaceManifests = (namespace: string): Manifest[] => [
   { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: CONTROLLER_ACCOUNT, namespace } },
 ];
 
-/** The minimal permissions of the controller: its own kinds, Secrets and ConfigMaps of its namespace, and two reviews. */
+/**
+ * What the controller may give to others by roles: everything that a role of users can permit, and no more. The API server refuses roles
+ * with other rules. It binds the roles of the installation by their names.
+ */
+const handedOut = () => [
+  ...rulesOfAll(knownResources()),
+  { apiGroups: [AGENT_API], resources: ['*'], verbs: ['*'] },
+  { apiGroups: [RBAC_GROUP], resources: Object.values(RBAC_RESOURCES).map(({ plural }) => plural), verbs: ALL },
+  {
+    apiGroups: [RBAC_GROUP],
+    resources: [RBAC_RESOURCES.roles.plural],
+    resourceNames: SYSTEM_ROLES.map(roleObjectOf),
+    verbs: ['bind'],
+  },
+];
+
+/**
+ * The minimal permissions of the controller: its own kinds, Secrets and ConfigMaps of its namespace, what it may hand out, and two
+ * reviews.
+ */
 export function controllerRoles(namespace: string): Manifest[] {
   const subjects = [{ kind: 'ServiceAccount', name: CONTROLLER_ACCOUNT, namespace }];
   return [
@@ -43,6 +65,7 @@ export function controllerRoles(namespace: string): Manifest[] {
         },
         { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
         { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ALL },
+        ...handedOut(),
       ],
     },
     {

@@ -22,6 +22,7 @@ import { createRenderer } from '../templates/renderer.ts';
 import { createTestClient, type TestClient } from './_client.ts';
 import { type RoleName, roles } from './access/roles.ts';
 import { createClusterDependencies } from './adapters/dependencies.ts';
+import { flushOnChange } from './adapters/flush.ts';
 import type { RestDependencies } from './contract/dependencies.ts';
 
 const NAMESPACES: Resource = { group: '', version: 'v1', plural: 'namespaces', kind: 'Namespace', namespaced: false };
@@ -137,6 +138,7 @@ export async function startTestCluster({ kinds = KINDS }: { kinds?: Kinds } = {}
         }),
         ...overrides,
       };
+      cleanup.use(flushOnChange(stores, deps.authorizer));
       const server = cleanup.use(createRest({ deps }));
       const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
       const origin = `http://127.0.0.1:${port}`;

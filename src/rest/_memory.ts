@@ -15,6 +15,7 @@ import { budgetsOf, DEFAULT_BUDGETS } from '../rules/budget.ts';
 import { nodeUuid } from '../rules/identity.ts';
 import type { Observation } from '../rules/inputs.ts';
 import type { Replica } from '../rules/replica.ts';
+import { DEFAULT_GROUPS_PREFIX } from '../subjects/access/rules/names.ts';
 import { KINDS } from '../subjects/kinds.ts';
 import { createRenderer } from '../templates/renderer.ts';
 import { tokensOfRoles } from './_rules.ts';
@@ -57,6 +58,9 @@ export function createMemoryDependencies(overrides: Partial<RestDependencies> = 
     references: createReferences(stores, kinds),
     secrets: createSecrets(memoryObjects(stores.secrets, version)),
     configMaps: createConfigMaps(memoryObjects(stores.configMaps, version)),
+    roles: memoryObjects(stores.roles, version),
+    roleBindings: memoryObjects(stores.roleBindings, version),
+    subjects: { prefix: DEFAULT_GROUPS_PREFIX, namespace: NAMESPACE },
     lookups: createLookups(stores),
     registryPasswords: {
       read: async (registry) => passwords.get(registry.metadata.name),

@@ -5,12 +5,15 @@ import { ROLE_NAMES, rulesOf } from './access/roles.ts';
 import type { Attributes, Authenticator, Authorizer, UserInfo } from './contract/access.ts';
 
 /** Whether rules allow an operation in our API group, by the rules of the RBAC authorizer of Kubernetes. */
-export function permits(rules: readonly PolicyRule[], { resource, verb, name }: Attributes): boolean {
+export function permits(
+  rules: readonly PolicyRule[],
+  { group: asked = GROUP, resource, verb, name }: Attributes,
+): boolean {
   const subresource = resource.split('/')[1];
   const resources = ['*', resource, ...(subresource ? [`*/${subresource}`] : [])];
   return rules.some(
     (rule) =>
-      rule.apiGroups.some((group) => group === '*' || group === GROUP) &&
+      rule.apiGroups.some((group) => group === '*' || group === asked) &&
       rule.resources.some((one) => resources.includes(one)) &&
       rule.verbs.some((one) => one === '*' || one === verb) &&
       (!rule.resourceNames?.length || (name !== undefined && rule.resourceNames.includes(name))),

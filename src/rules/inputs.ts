@@ -1,5 +1,6 @@
 import type { VerdictReason } from '../api/conditions.ts';
 import type { RestErrorCode } from '../api/error-codes.ts';
+import type { NativeRole } from '../api/rbac.ts';
 import type {
   Application,
   CatalogItem,
@@ -55,8 +56,13 @@ export interface ReferencedObjects {
 }
 type ReferencedKind = keyof ReferencedObjects;
 
+/** All that is looked up so: also the roles that users make, which are Roles of the cluster and have only a name. */
+export interface FoundObjects extends ReferencedObjects {
+  roles: NativeRole;
+}
+
 /** The oldest object of a kind with this id (a number) or v3 name (text). */
-export type Find = <K extends ReferencedKind>(kind: K, ref: number | string) => ReferencedObjects[K] | undefined;
+export type Find = <K extends keyof FoundObjects>(kind: K, ref: number | string) => FoundObjects[K] | undefined;
 
 /** The objects of a linkable kind that are linked to a node. */
 export type Linked = <K extends LinkableKind>(kind: K) => readonly ReferencedObjects[K][];

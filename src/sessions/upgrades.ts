@@ -36,6 +36,9 @@ const SOCKET_LIMITS = {
   fullBytes: { log: 256 * 1024, exec: 64 * 1024 },
 } as const;
 
+/** Whether the user of a socket may still have it; rejects when that cannot be said. */
+type StillMay = (signal: AbortSignal) => Promise<boolean>;
+
 export interface UpgradesOptions extends RecordsOptions {
   /** sockets that are open at once: of all users, and of one */
   mostSockets?: number;
@@ -53,7 +56,7 @@ export interface UpgradesOptions extends RecordsOptions {
     signal: AbortSignal;
     /** called as soon as the caller is known, also when it is refused then */
     identified(caller: { name: string }): void;
-  }): Promise<unknown>;
+  }): Promise<{ stillMay: StillMay }>;
   /** The node whose agent this is, or rejects with HttpError. `onRevoked` tells of the end of its key. */
   admitAgent(request: IncomingMessage): Promise<{ uuid: string; onRevoked(end: () => void): () => void }>;
   addressOf(request: IncomingMessage): string;
@@ -75,6 +78,8 @@ export interface Upgrades extends Disposable {
 }
 
 const GROUND_MS = 10_000;
+/** how long a session continues while nobody says whether its user still has the permission */
+const UNASKED_MS = 50_000;
 /** after which a user or node that has too many sockets may try again */
 const RETRY_SECONDS = 10;
 /** for close frames and their answers, once the replica is to end */
@@ -150,7 +155,7 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
     const query = queryOf(request);
     const token = query.get('token');
     try {
-      await options.admitUser({
+      const { stillMay } = await options.admitUser({
         request,
         authorization: request.headers.authorization ?? (token ? `Bearer ${token}` : undefined),
         socket: path.socket,
@@ -169,7 +174,7 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
         if (socket.destroyed) leave();
         else socket.once('close', leave);
       }
-      upgrade(request, socket, head, (ws) => begin(path, place, ws, requester));
+      upgrade(request, socket, head, (ws) => begin(path, place, ws, { ...requester, stillMay }));
     } catch (error) {
       // Not one by one what callers without an identity ask for.
       if (requester.name && error instanceof HttpError) records.refused(path, requester, error);
@@ -177,12 +182,12 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
     }
   }
 
-  function begin(path: UserPath, place: Place, ws: RawSocket, requester: SocketUser) {
+  function begin(path: UserPath, place: Place, ws: RawSocket, requester: SocketUser & { stillMay: StillMay }) {
     const user = sessionSocket(ws, { clock, fullBytes: SOCKET_LIMITS.fullBytes[path.kind] });
     if ('id' in place) {
       const { id, target, called } = place;
       records.connected(path, requester, { id });
-      const cancel = watchGround(id, path, { node: target.node, called });
+      const cancel = watchGround(id, path, { node: target.node, called, stillMay: requester.stillMay });
       const leaveRelay = relay?.expect(id, target.kind);
       return sessions.open(id, target, user, (outcome) => {
         cancel();
@@ -197,16 +202,30 @@ export function createUpgrades(options: UpgradesOptions): Upgrades {
     refuse(user, encodeFrame({ type, data: Buffer.from(refused.reason) }), refused.reason);
   }
 
-  /** A session must not outlive what it is about: the permission was for that. */
-  function watchGround(id: string, { named }: UserPath, began: { node: string; called: string }): () => void {
+  /** A session must not outlive what it is about, nor the permission of its user. */
+  function watchGround(
+    id: string,
+    { named }: UserPath,
+    began: { node: string; called: string; stillMay: StillMay },
+  ): () => void {
     let isOver = false;
+    let permittedAt = clock.now();
     let cancel = clock.after(groundMs, look);
+    /** An API server that does not answer for a moment ends no session. */
+    async function isPermitted(): Promise<boolean> {
+      const may = await began.stillMay(AbortSignal.timeout(groundMs)).catch(() => undefined);
+      if (may) permittedAt = clock.now();
+      return may ?? clock.now() - permittedAt < UNASKED_MS;
+    }
     async function look() {
       const found = findTarget(named, lookups);
       const present = 'refused' in found ? undefined : await options.present(found.node, AbortSignal.timeout(groundMs));
       if (isOver) return;
       const reason = groundLost(began, found, present);
       if (reason !== undefined) return sessions.end(id, reason);
+      const isStillPermitted = await isPermitted();
+      if (isOver) return;
+      if (!isStillPermitted) return sessions.end(id, 'the permission for this session has ended');
       cancel = clock.after(groundMs, look);
     }
     return () => {

@@ -1,4 +1,5 @@
 import { LABELS } from '../../../src/api/names.ts';
+import { RBAC_RESOURCES } from '../../../src/api/rbac.ts';
 import type { Application, EdgeNode } from '../../../src/api/v3/index.ts';
 import { type Kind, refsTo } from '../../../src/kinds/definition.ts';
 import type { KindObject, Reference } from '../../../src/kinds/object.ts';
@@ -7,6 +8,7 @@ import { quoted } from '../../../src/rules/document.ts';
 import { uuidOf } from '../../../src/rules/identity.ts';
 import { objectName } from '../../../src/rules/names.ts';
 import { nearestOf } from '../../../src/rules/nearest.ts';
+import { isV3Role } from '../../../src/subjects/access/rules/v3-role.ts';
 import { roleVerdict } from '../../../src/subjects/accounts/rules/service-account.ts';
 import { CORE_KINDS } from '../../../src/subjects/content/kinds/core-objects.ts';
 import { coreName, isShareable, textNameOf } from '../../../src/subjects/content/rules/core-objects/form.ts';
@@ -79,8 +81,9 @@ function partsOf({ resource, object, name, entry: only }: WrittenObject): Part[]
           ...(node === undefined ? [] : [toNode(node)]),
           // Every microservice has an account of its name, with or without an object.
           ...referencesOf([entry]).filter(({ to }) => to !== 'serviceAccounts' && to !== 'applicationTemplates'),
+          ...(serviceAccount ? [{ to: 'roles', ref: serviceAccount.roleRef.name }] : []),
         ],
-        wrong: serviceAccount && roleVerdict(serviceAccount.roleRef, 'serviceAccount.roleRef')?.message,
+        wrong: serviceAccount && roleVerdict(serviceAccount.roleRef, 'serviceAccount.roleRef', () => true)?.message,
       };
     });
   return [...(only === undefined ? [{ called, references: ofApplication }] : []), ...entries];
@@ -123,7 +126,20 @@ function createFinder({ cluster: { client, namespace }, signal }: CommandContext
       throw error;
     }
   }
+  /** A role is one of the system, or a Role of the cluster with the label. */
+  async function judgeRole(name: string): Promise<string | undefined> {
+    const isMissing = (made: boolean) => roleVerdict({ name }, '', () => made)?.message;
+    if (!isMissing(false)) return undefined;
+    try {
+      const role = await client.find(RBAC_RESOURCES.roles, { namespace, name }, { signal });
+      return isMissing(role !== undefined && isV3Role(role));
+    } catch (error) {
+      if (isForbidden(error)) return undefined;
+      throw error;
+    }
+  }
   return ({ to, ref }: Reference): Promise<string | undefined> => {
+    if (to === 'roles') return judgeRole(String(ref));
     const kind = ({ ...KINDS, ...CORE_KINDS } as Record<string, unknown>)[to] as Kind | undefined;
     if (!kind) return Promise.resolve(undefined);
     const key = `${to} ${typeof ref} ${ref}`;

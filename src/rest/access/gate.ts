@@ -2,7 +2,7 @@ import { HttpError } from '../../http/http-error.ts';
 import type { Caller, Guesses, UserInfo } from '../contract/access.ts';
 import type { RestDependencies } from '../contract/dependencies.ts';
 import { forbidden, unauthenticated } from '../contract/errors.ts';
-import type { AnyRoute } from '../contract/route.ts';
+import type { AnyRoute, Permission } from '../contract/route.ts';
 
 /** Returns the caller of a request, or throws 401, 403 or, when a review fails, 503. */
 export async function admit(
@@ -30,15 +30,27 @@ export async function admit(
     may: (attributes) => deps.authorizer.allowed(identity, attributes, signal),
   };
   if (access === 'authenticated') return caller;
-
-  const { resource, verb, name, objectName } = access;
-  // A permission without a name covers all names; only roles that are limited to names need the second check.
-  if (await caller.may({ resource, verb })) return caller;
+  if (await isPermitted(deps, access, { identity, params, signal })) return caller;
+  const { resource, verb, name } = access;
   const parameter = name === undefined ? undefined : params[name];
-  const names = parameter === undefined ? [] : [parameter, objectName?.(parameter, deps) ?? parameter];
-  for (const one of new Set(names)) if (await caller.may({ resource, verb, name: one })) return caller;
   const what = parameter === undefined ? resource : `${resource} "${parameter}"`;
   throw forbidden(`${identity.name} may not ${verb} ${what} in the API group of this controller`);
+}
+
+/** Whether an identity has the permission of a route. Rejects when that cannot be said. */
+export async function isPermitted(
+  deps: RestDependencies,
+  { resource, verb, name, names }: Permission,
+  asked: { identity: UserInfo; params: Readonly<Record<string, string>>; signal: AbortSignal },
+): Promise<boolean> {
+  const may = (one?: string) =>
+    deps.authorizer.allowed(asked.identity, { resource, verb, ...(one !== undefined && { name: one }) }, asked.signal);
+  // A permission without a name covers all names; only roles that are limited to names need the second check.
+  if (await may()) return true;
+  const parameter = name === undefined ? undefined : asked.params[name];
+  if (parameter === undefined) return false;
+  for (const one of new Set([parameter, ...(names?.(parameter, deps) ?? [])])) if (await may(one)) return true;
+  return false;
 }
 
 function bearerToken(header: string | undefined): string {

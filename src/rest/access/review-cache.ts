@@ -15,12 +15,24 @@ export interface ReviewCacheOptions<V> {
 /** Caches reviews, and makes one for all callers that need the same review at the same time. */
 export interface ReviewCache<V> {
   ask(key: string, load: () => Promise<V>, signal: AbortSignal): Promise<{ value: V; cached: boolean }>;
+  /** Forgets every review, also those under way: what they were made from has changed. Their callers get the answer to another one. */
+  flush(): void;
 }
+
+/** How long after a flush reviews may still be of before: the API server, too, takes a moment to notice a change. */
+const YOUNG_MS = 1_000;
+/** How long a review is cached in this time. */
+const YOUNG_LIFETIME_MS = 100;
+/** Reviews that one question leads to at most, while flush follows flush. */
+const ATTEMPTS = 3;
 
 export function createReviewCache<V>(options: ReviewCacheOptions<V>): ReviewCache<V> {
   const { lifetimeMs, capacity, allows, pending = 256, now = () => performance.now() } = options;
   const known = { allowed: new Map<string, Kept<V>>(), denied: new Map<string, Kept<V>>() };
-  const underWay = new Map<string, Promise<V>>();
+  /** each with the generation in which it began */
+  const underWay = new Map<string, { question: Promise<V>; of: number }>();
+  let generation = 0;
+  let youngUntil = Number.NEGATIVE_INFINITY;
 
   function recall(key: string): V | undefined {
     const kept = known.allowed.get(key) ?? known.denied.get(key);
@@ -32,7 +44,7 @@ export function createReviewCache<V>(options: ReviewCacheOptions<V>): ReviewCach
   }
 
   function keep(key: string, value: V): void {
-    const lifetime = lifetimeMs(value);
+    const lifetime = now() < youngUntil ? Math.min(lifetimeMs(value), YOUNG_LIFETIME_MS) : lifetimeMs(value);
     if (lifetime <= 0) return;
     const [map, other] = allows(value) ? [known.allowed, known.denied] : [known.denied, known.allowed];
     other.delete(key);
@@ -41,24 +53,39 @@ export function createReviewCache<V>(options: ReviewCacheOptions<V>): ReviewCach
     map.set(key, { value, until: now() + lifetime });
   }
 
+  /** A review that began in this generation. */
+  function begin(key: string, load: () => Promise<V>): Promise<V> {
+    const known = underWay.get(key);
+    if (known?.of === generation) return known.question;
+    if (underWay.size >= pending) throw unavailable('too many requests wait for their access check', undefined, 1);
+    const begun = { question: load(), of: generation };
+    underWay.set(key, begun);
+    const over = () => {
+      if (underWay.get(key) === begun) underWay.delete(key);
+    };
+    begun.question.then((answer) => {
+      over();
+      if (begun.of === generation) keep(key, answer);
+    }, over);
+    return begun.question;
+  }
+
   return {
     async ask(key, load, signal) {
-      const value = recall(key);
-      if (value !== undefined) return { value, cached: true };
-      let question = underWay.get(key);
-      if (!question) {
-        if (underWay.size >= pending) throw unavailable('too many requests wait for their access check', undefined, 1);
-        question = load();
-        underWay.set(key, question);
-        question.then(
-          (answer) => {
-            underWay.delete(key);
-            keep(key, answer);
-          },
-          () => underWay.delete(key),
-        );
+      for (let attempt = 1; ; attempt++) {
+        const value = recall(key);
+        if (value !== undefined) return { value, cached: true };
+        const before = generation;
+        const answer = await abortable(begin(key, load), signal);
+        if (before === generation) return { value: answer, cached: false };
+        if (attempt === ATTEMPTS) throw unavailable('roles change all the time, try again', undefined, 1);
       }
-      return { value: await abortable(question, signal), cached: false };
+    },
+    flush() {
+      generation += 1;
+      youngUntil = now() + YOUNG_MS;
+      known.allowed.clear();
+      known.denied.clear();
     },
   };
 }

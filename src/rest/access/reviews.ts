@@ -138,8 +138,9 @@ export function createAccessReviewAuthorizer(options: AccessReviewOptions): Auth
     ...(options.now && { now: options.now }),
   });
 
-  async function review(identity: UserInfo, { resource, verb, name }: Attributes): Promise<boolean> {
-    const [plural = '', subresource] = resource.split('/');
+  async function review(identity: UserInfo, { group = GROUP, resource, verb, name }: Attributes): Promise<boolean> {
+    const [plural = '', ...parts] = resource.split('/');
+    const subresource = parts.join('/');
     const body = {
       apiVersion: 'authorization.k8s.io/v1',
       kind: 'SubjectAccessReview',
@@ -149,7 +150,7 @@ export function createAccessReviewAuthorizer(options: AccessReviewOptions): Auth
         ...(identity.uid && { uid: identity.uid }),
         ...(identity.extra && { extra: identity.extra }),
         resourceAttributes: {
-          group: GROUP,
+          group,
           resource: plural,
           ...(subresource && { subresource }),
           verb,
@@ -167,12 +168,14 @@ export function createAccessReviewAuthorizer(options: AccessReviewOptions): Auth
   }
 
   return {
+    flush: reviews.flush,
     async allowed(identity, attributes, signal) {
       const key = JSON.stringify([
         identity.name,
         identity.uid,
         identity.groups,
         identity.extra,
+        attributes.group,
         attributes.resource,
         attributes.verb,
         attributes.name,

@@ -1,6 +1,8 @@
 import { GROUP } from '../../api/names.ts';
-import type { PolicyRule } from '../../api/rbac.ts';
+import { type PolicyRule, RBAC_GROUP, RBAC_RESOURCES } from '../../api/rbac.ts';
 import type { Kind } from '../../kinds/definition.ts';
+import { DEFAULT_GROUPS_PREFIX, roleObjectOf } from '../../subjects/access/rules/names.ts';
+import { AGENT_API } from '../../subjects/access/rules/translation.ts';
 import { BOUND_ROLES } from '../../subjects/accounts/rules/service-account.ts';
 import { KINDS, type Kinds } from '../../subjects/kinds.ts';
 
@@ -21,6 +23,8 @@ interface Row {
   resources: readonly string[];
   /** the objects that the row is limited to */
   names?: readonly string[];
+  /** all verbs that there are, where these are neither the verbs of an object nor the verbs of the roles */
+  verbs?: readonly string[];
   sre?: readonly string[];
   developer?: readonly string[];
   viewer?: readonly string[];
@@ -84,13 +88,55 @@ const MATRIX: readonly Row[] = [
   // to store more than the budget of users, when an incident has to be handled
   { resources: ['budgets/reserve'], sre: ['create'] },
   // to create a node of the system, which belongs to the control plane
-  { resources: ['edgenodes/system'] },
-  { resources: ['busbootstraps', 'authadmin'] },
+  { resources: ['edgenodes/system'], verbs: ['create'] },
+  { resources: ['busbootstraps'], verbs: ['get'] },
+  { resources: ['authadmin'], verbs: ['create', 'patch'] },
+  // to give the membership of a group
+  { resources: ['authgroups'], verbs: ['bind'] },
 ];
 
-/** Every resource of some role; a route of any other resource could be called by admins only, by mistake. */
-export const knownResources = (kinds: Kinds = KINDS): ReadonlySet<string> =>
-  new Set(MATRIX.flatMap((row) => resourcesOf(row, kinds)));
+/**
+ * Every resource of some role, with the verbs that a role can permit for it: what custom roles are made of, and what the controller may
+ * hand out. A route of any other resource could be called by admins only, by mistake.
+ */
+export function knownResources(kinds: Kinds = KINDS): ReadonlyMap<string, readonly string[]> {
+  const known = new Map<string, readonly string[]>();
+  for (const row of MATRIX)
+    for (const resource of resourcesOf(row, kinds))
+      known.set(resource, [...new Set([...(known.get(resource) ?? []), ...verbsOf(row, resource)])]);
+  return known;
+}
+
+function verbsOf({ verbs, names, sre = [], developer = [] }: Row, resource: string): readonly string[] {
+  if (verbs) return verbs;
+  return resource.includes('/') || names ? [...sre, ...developer] : WRITE;
+}
+
+/** The verbs of each role for each resource, without those that are limited to names. */
+export function permittedVerbs(
+  kinds: Kinds = KINDS,
+): ReadonlyMap<string, Readonly<Record<RoleName, readonly string[]>>> {
+  const given = (role: RoleName, resource: string, known: readonly string[]) => {
+    const rules = ownRulesOf(role, kinds).filter((rule) => !rule.resourceNames);
+    const has = (list: readonly string[], one: string) => list.includes('*') || list.includes(one);
+    return known.filter((verb) => rules.some((rule) => has(rule.resources, resource) && has(rule.verbs, verb)));
+  };
+  const table = [...knownResources(kinds)].map(([resource, known]) => {
+    const verbs = Object.fromEntries(ROLE_NAMES.map((role) => [role, given(role, resource, known)]));
+    return [resource, verbs as Record<RoleName, string[]>] as const;
+  });
+  return new Map(table.sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** The rules that permit all of it: resources with the same verbs together. */
+export function rulesOfAll(known: ReadonlyMap<string, readonly string[]>): PolicyRule[] {
+  const byVerbs = new Map<string, string[]>();
+  for (const [resource, verbs] of known) {
+    const key = verbs.join(' ');
+    byVerbs.set(key, [...(byVerbs.get(key) ?? []), resource]);
+  }
+  return [...byVerbs].map(([verbs, resources]) => ({ apiGroups: [GROUP], resources, verbs: verbs.split(' ') }));
+}
 
 const resourcesOf = ({ kinds: row, resources }: Row, kinds: Kinds): string[] => [
   ...new Set([
@@ -108,13 +154,26 @@ const CLUSTER_READS: readonly PolicyRule[] = [
   { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: READ },
 ];
 
+/**
+ * What users do with the roles and bindings of the cluster, which are the roles of the v3 API as well. Who changes them gives no more than
+ * they have, as the API server checks; the roles of the installation have an admission policy of their own.
+ */
+const clusterRoles = (role: RoleName): PolicyRule => ({
+  apiGroups: [RBAC_GROUP],
+  resources: Object.values(RBAC_RESOURCES).map(({ plural }) => plural),
+  verbs: role === 'admin' ? WRITE : READ,
+});
+
+/** What roles of microservices permit at agents: nothing of the controller, and admins may give it. */
+const AGENT_RULES: readonly PolicyRule[] = [{ apiGroups: [AGENT_API], resources: ['*'], verbs: ['*'] }];
+
 /** The rules of one role: resources with the same verbs together. */
 export function rulesOf(role: RoleName, kinds: Kinds = KINDS): PolicyRule[] {
-  return [...ownRulesOf(role, kinds), ...CLUSTER_READS];
+  return [...ownRulesOf(role, kinds), ...(role === 'admin' ? AGENT_RULES : []), clusterRoles(role), ...CLUSTER_READS];
 }
 
 /** The rules of one role in our API group. */
-function ownRulesOf(role: RoleName, kinds: Kinds): PolicyRule[] {
+export function ownRulesOf(role: RoleName, kinds: Kinds = KINDS): PolicyRule[] {
   if (role === 'admin') return [{ apiGroups: [GROUP], resources: ['*'], verbs: ['*'] }];
   const byVerbs = new Map<string, string[]>();
   const named: PolicyRule[] = [];
@@ -136,10 +195,6 @@ function ownRulesOf(role: RoleName, kinds: Kinds): PolicyRule[] {
   return [...unnamed, ...named];
 }
 
-const PRODUCT = GROUP.split('.')[0];
-/** The name of the Role and RoleBinding of a role. */
-const roleObjectName = (role: RoleName) => `${PRODUCT}-${role}`;
-
 export interface RoleManifest {
   apiVersion: 'rbac.authorization.k8s.io/v1';
   kind: 'Role' | 'RoleBinding';
@@ -159,11 +214,11 @@ export interface RolesOptions {
   kinds?: Kinds;
 }
 
-export function roles({ namespace, groups = PRODUCT, kinds = KINDS }: RolesOptions): RoleManifest[] {
+export function roles({ namespace, groups = DEFAULT_GROUPS_PREFIX, kinds = KINDS }: RolesOptions): RoleManifest[] {
   const apiVersion = 'rbac.authorization.k8s.io/v1';
   const apiGroup = 'rbac.authorization.k8s.io';
   return ROLE_NAMES.flatMap((role) => {
-    const metadata = { name: roleObjectName(role), namespace };
+    const metadata = { name: roleObjectOf(role), namespace };
     return [
       { apiVersion, kind: 'Role' as const, metadata, rules: rulesOf(role, kinds) },
       {

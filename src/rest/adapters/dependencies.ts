@@ -1,4 +1,5 @@
 import { LABELS } from '../../api/names.ts';
+import { RBAC_RESOURCES } from '../../api/rbac.ts';
 import { CORE_RESOURCES } from '../../api/resources.ts';
 import { decodeData, isOwnedBy } from '../../datastore/keyed-text.ts';
 import { createLookups } from '../../datastore/lookups.ts';
@@ -18,11 +19,13 @@ import type { KubeClient } from '../../kube/client.ts';
 import { createReplicas } from '../../replicas/replicas.ts';
 import { budgetsOf, DEFAULT_BUDGETS } from '../../rules/budget.ts';
 import type { Lookups } from '../../rules/inputs.ts';
+import { DEFAULT_GROUPS_PREFIX } from '../../subjects/access/rules/names.ts';
 import { isShareable } from '../../subjects/content/rules/core-objects/form.ts';
 import { KINDS, type Kinds } from '../../subjects/kinds.ts';
 import { createDispatch } from '../access/dispatch.ts';
+import { createGrants } from '../access/grants.ts';
 import { createAccessReviewAuthorizer, createTokenReviewAuthenticator, type Reviewer } from '../access/reviews.ts';
-import type { Authenticator, Authorizer } from '../contract/access.ts';
+import type { Authenticator, Authorizer, Grants } from '../contract/access.ts';
 import type {
   KindsObjects,
   LiveObservations,
@@ -54,6 +57,8 @@ export interface ClusterDependenciesOptions {
   /** those of the process; the default ones when absent */
   budgets?: WriteBudgets;
   templates: RestDependencies['templates'];
+  /** what the names of users and groups begin with in the cluster */
+  groupsPrefix?: string | undefined;
   /** of bearer tokens; an empty one also accepts tokens for the API server itself */
   tokenAudience?: string;
   /** who verifies tokens that name an issuer of ours */
@@ -74,6 +79,16 @@ const SHAREABLE = { only: { labelSelector: `${LABELS.shareable}=true`, has: isSh
 /** The dependencies of the REST API over the cluster. */
 export function createClusterDependencies(options: ClusterDependenciesOptions): RestDependencies {
   const { client, namespace, stores, metrics, kinds = KINDS } = options;
+  const rbac = {
+    roles: createObjects({ client, namespace, resource: RBAC_RESOURCES.roles, store: stores.roles }),
+    roleBindings: createObjects({
+      client,
+      namespace,
+      resource: RBAC_RESOURCES.roleBindings,
+      store: stores.roleBindings,
+    }),
+    subjects: { prefix: options.groupsPrefix ?? DEFAULT_GROUPS_PREFIX, namespace },
+  };
   const reviewer: Reviewer = { post: (path, body, signal) => client.request('POST', path, body, { signal }) };
   return {
     ...(Object.fromEntries(
@@ -96,6 +111,7 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
     configMaps: createConfigMaps(
       createObjects({ client, namespace, ...SHAREABLE, resource: CORE_RESOURCES.configMaps, store: stores.configMaps }),
     ),
+    ...rbac,
     lookups: options.lookups ?? createLookups(stores),
     registryPasswords: createRegistryPasswords({ client, namespace }),
     ownedSecrets: {
@@ -128,12 +144,15 @@ export function createClusterDependencies(options: ClusterDependenciesOptions): 
             : { acceptApiServerTokens: options.tokenAudience === '' }),
         }),
       }),
-    identity: options.identity,
+    identity: withGrants(options.identity, createGrants(rbac)),
     authorizer: options.authorizer ?? createAccessReviewAuthorizer({ reviewer, metrics, namespace }),
     self: options.self,
     clock: options.clock ?? Date.now,
   };
 }
+
+const withGrants = (door: RestDependencies['identity'], grants: Grants): RestDependencies['identity'] =>
+  door && door.off === undefined ? { ...door, grants } : door;
 
 /** For an installation without an audit log. */
 const NO_AUDIT: RestDependencies['audit'] = {

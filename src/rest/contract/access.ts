@@ -14,11 +14,13 @@ export interface UserInfo {
   subject?: string;
 }
 
-/** The verbs of Kubernetes; `bind` is the permission to give a role to others. */
-export type Verb = 'get' | 'list' | 'create' | 'update' | 'patch' | 'delete' | 'bind';
+/** The verbs of Kubernetes. `bind`: to give a role to others; `escalate`: to make roles that permit more than the caller may. */
+export type Verb = 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete' | 'bind' | 'escalate' | '*';
 
 /** The permission that is needed, for a resource of our API group (`edgenodes`, `edgenodes/provisioning-key`). */
 export interface Attributes {
+  /** the API group; ours when absent */
+  group?: string;
   resource: string;
   verb: Verb;
   /** The name of the object; absent for collections. */

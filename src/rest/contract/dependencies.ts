@@ -1,5 +1,6 @@
 import type { ObjectMeta } from '../../api/meta.ts';
 import type { ControlPlane } from '../../api/names.ts';
+import type { NativeRole, NativeRoleBinding } from '../../api/rbac.ts';
 import type { Registry } from '../../api/v3/index.ts';
 import type { AuditLog } from '../../datastore/audit-log.ts';
 import type { Ids } from '../../datastore/ids.ts';
@@ -12,6 +13,7 @@ import type { Replicas } from '../../replicas/replicas.ts';
 import type { Usage } from '../../rules/budget.ts';
 import type { Lookups, Observation } from '../../rules/inputs.ts';
 import type { Renderer } from '../../rules/renderer.ts';
+import type { SubjectNames } from '../../subjects/access/rules/v3-binding.ts';
 import type { BusSecretOf, BusTexts } from '../../subjects/bus-accounts/rules/secret.ts';
 import type { ConfigMapForm, SecretForm } from '../../subjects/content/rules/core-objects/form.ts';
 import type { IndexOf, KindKey, Kinds, ObjectOf } from '../../subjects/kinds.ts';
@@ -30,6 +32,11 @@ export interface RestDependencies extends KindsObjects {
   /** Secrets and ConfigMaps of the v3 API: those with the label skerry.dev/shareable. */
   secrets: Objects<SecretForm>;
   configMaps: Objects<ConfigMapForm>;
+  /** Roles and bindings of the cluster, also those that the v3 API does not have; indexes have only objects of the v3 API. */
+  roles: Objects<NativeRole, 'name'>;
+  roleBindings: Objects<NativeRoleBinding, 'name' | 'role'>;
+  /** how users, groups and service accounts are called in bindings */
+  subjects: SubjectNames;
   /** The lookups of verdicts, from the local stores. */
   lookups: Lookups;
   registryPasswords: RegistryPasswords;

@@ -15,8 +15,8 @@ export interface Permission {
   resource: string;
   verb: Verb;
   name?: string;
-  /** The object name for the value of that parameter, if it differs: roles for kubectl have object names. */
-  objectName?: (parameter: string, deps: RestDependencies) => string | undefined;
+  /** Further names by which roles can mean the object that this parameter names, such as the object name, which roles for kubectl have. */
+  names?: (parameter: string, deps: RestDependencies) => readonly string[];
 }
 
 /** Whether texts of a body are expressions that are replaced before anything reads it: all of them, or those of one member. */

@@ -104,13 +104,15 @@ interface Charging {
 
 /** The dependencies for one caller: what it creates, makes grow and writes is charged to it. */
 export function withinBudgets(deps: RestDependencies, caller: Caller, charging: Charging): RestDependencies {
-  const keys = [...Object.keys(deps.kinds), ...CONTENT] as (keyof RestDependencies)[];
+  const keys = [...Object.keys(deps.kinds), ...CONTENT, ...ROLES] as (keyof RestDependencies)[];
   const budgeted = keys.map((key) => [
     key,
     charged(deps.budgets, key, deps[key] as Objects<StoredObject>, { caller, ...charging }),
   ]);
   return { ...deps, ...Object.fromEntries(budgeted) };
 }
+
+const ROLES = ['roles', 'roleBindings'] as const;
 
 /** Objects of the v3 API as they are stored. */
 const STORED: Readonly<Record<string, (object: never) => StoredObject>> = {

@@ -3,7 +3,7 @@ import type { Application, MicroserviceEntry } from '../../api/v3/index.ts';
 import { holderIn } from '../../datastore/holder.ts';
 import { type Kind, nameIn } from '../../kinds/definition.ts';
 import type { KindObject } from '../../kinds/object.ts';
-import { objectName } from '../../rules/names.ts';
+import { objectName, v3Name } from '../../rules/names.ts';
 import { KINDS } from '../../subjects/kinds.ts';
 import { entryHolder } from '../../subjects/workloads/rules/application/claims.ts';
 import { type Objects, objectsOf, type RestDependencies, type StoredObject } from '../contract/dependencies.ts';
@@ -63,13 +63,29 @@ export function keyValue<T extends KindObject>(kind: Kind<T>, object: T): string
 }
 
 /** The access rule for one object of a kind: roles for kubectl have its object name. */
-export const accessByKey = <T extends KindObject>(kind: Kind<T>): Pick<Permission, 'name' | 'objectName'> => ({
+export const accessByKey = <T extends KindObject>(kind: Kind<T>): Pick<Permission, 'name' | 'names'> => ({
   name: kind.rest.key,
-  objectName: (value, deps) =>
-    kind.rest.key === 'name'
-      ? objectName(value)
-      : holderIn(kind, objectsOf(deps, kind).find(kind.rest.key, value), kind.rest.key, value)?.metadata.name,
+  names(value, deps) {
+    if (kind.rest.key === 'name') return [objectName(value)];
+    const object = holderIn(kind, objectsOf(deps, kind).find(kind.rest.key, value), kind.rest.key, value);
+    return object ? [object.metadata.name] : [];
+  },
 });
+
+/**
+ * The access rule for one microservice. Roles name it by its uuid, by its application and its own name (`plant-a/reader`), or by its
+ * application alone, which means all of that application's.
+ */
+export const accessToMicroservice: Pick<Permission, 'name' | 'names'> = {
+  name: 'uuid',
+  names(uuid, deps) {
+    const claims = UUID.test(uuid) ? deps.applications.find('microservice', uuid) : [];
+    const holder = entryHolder(uuid, claims.filter(isPresent)) ?? entryHolder(uuid, claims);
+    if (!holder) return [];
+    const application = v3Name(holder.application);
+    return [`${application}/${holder.entry.name}`, application];
+  },
+};
 
 /** The present application, or 404. System applications are another resource. */
 export async function applicationByName(

@@ -11,7 +11,7 @@ import type { ErrorBody } from '../../http/http-error.ts';
 import { createByteBudget } from '../../lib/byte-budget.ts';
 import { type Clock, systemClock } from '../../lib/clock.ts';
 import { type Log, silentLog } from '../../lib/log.ts';
-import { admit } from '../access/gate.ts';
+import { admit, isPermitted } from '../access/gate.ts';
 import type { UserInfo } from '../contract/access.ts';
 import { BASE } from '../contract/base.ts';
 import type { RestDependencies } from '../contract/dependencies.ts';
@@ -65,13 +65,19 @@ interface SocketCall {
   identified?: (identity: UserInfo) => void;
 }
 
+/** The caller of a socket, and whether they may still have it; rejects when that cannot be said. */
+interface AdmittedSocket {
+  identity: UserInfo;
+  stillMay(signal: AbortSignal): Promise<boolean>;
+}
+
 export interface RestServer extends AsyncDisposable {
   /** For other listeners of the same port, such as WebSocket upgrades. */
   readonly http: Server;
   /** Called before the REST API, once request id and X-Timestamp are set: the agent routes. */
   mountFirst(handler: FirstHandler): void;
   /** The caller of a socket, before its upgrade; or 401, 403, 429 or 503. `authorization` may come from the query. */
-  admitSocket(socket: SocketCall): Promise<UserInfo>;
+  admitSocket(socket: SocketCall): Promise<AdmittedSocket>;
   listen(address: { port: number; host?: string }): Promise<{ port: number }>;
   /**
    * A request on this connection was authenticated, as one of this caller, such as `node <uuid>`: the connection no longer makes
@@ -194,7 +200,10 @@ export function createRestServer(options: RestServerOptions): RestServer {
   };
 }
 
-async function admitSocket(call: SocketCall, { deps, rates, addressOf, authenticated }: Mounting): Promise<UserInfo> {
+async function admitSocket(
+  call: SocketCall,
+  { deps, rates, addressOf, authenticated }: Mounting,
+): Promise<AdmittedSocket> {
   const { request, authorization, socket, uuid, signal, identified } = call;
   const notReady = await deps.readiness.check(signal);
   if (notReady) throw unavailable(notReady.message);
@@ -213,7 +222,10 @@ async function admitSocket(call: SocketCall, { deps, rates, addressOf, authentic
     },
   );
   if (!identity) throw unauthenticated('send a bearer token');
-  return identity;
+  return {
+    identity,
+    stillMay: (later) => isPermitted(deps, SOCKET_ACCESS[socket], { identity, params: { uuid }, signal: later }),
+  };
 }
 
 /** Destroys a connection whose client reads nothing for a while, since the response stays in memory until then. */

@@ -1,3 +1,4 @@
+import { groupRoutes } from './routes/groups.ts';
 import { interactionRoutes } from './routes/interaction.ts';
 import { mfaRoutes } from './routes/mfa.ts';
 import { oauthRoutes } from './routes/oauth.ts';
@@ -6,5 +7,12 @@ import { userRoutes } from './routes/users.ts';
 
 /** People who log in at the controller: AuthUser, AuthGroup, AuthPolicy. */
 export const identity = {
-  furtherRoutes: [...ownAccountRoutes, ...mfaRoutes, ...interactionRoutes, ...oauthRoutes, ...userRoutes],
+  furtherRoutes: [
+    ...ownAccountRoutes,
+    ...mfaRoutes,
+    ...interactionRoutes,
+    ...oauthRoutes,
+    ...userRoutes,
+    ...groupRoutes,
+  ],
 };

@@ -25,7 +25,9 @@ export const serviceAccountKind = defineKind<ServiceAccount>()({
   verdict({ spec: { applicationName, roleRef } }, find) {
     // An application that is being deleted takes its accounts with it; one that is made now is for a later one.
     const application = find({ to: 'applications', ref: applicationName });
-    if (application && !application.metadata.deletionTimestamp) return roleVerdict(roleRef, 'roleRef');
+    if (application && !application.metadata.deletionTimestamp) {
+      return roleVerdict(roleRef, 'roleRef', (name) => find({ to: 'roles', ref: name }) !== undefined);
+    }
     return {
       reason: 'ApplicationNotFound',
       status: 404,
@@ -69,5 +71,8 @@ export const serviceAccountKind = defineKind<ServiceAccount>()({
       upload: { part: 'serviceaccount', update: 'PATCH', topLevel: ['roleRef'] },
     },
   },
-  indexes: {},
+  indexes: {
+    /** name of its role */
+    role: ({ spec }) => [spec.roleRef.name],
+  },
 });

@@ -49,8 +49,8 @@ test('a role counts as newly bound when an entry of that name did not have it', 
 });
 
 test('a role that does not exist is refused with the roles that do', () => {
-  expect(roleVerdict({ name: 'microservice' }, 'roleRef')).toBeUndefined();
-  expect(roleVerdict({ name: 'king' }, 'roleRef')).toMatchObject({
+  expect(roleVerdict({ name: 'microservice' }, 'roleRef', () => false)).toBeUndefined();
+  expect(roleVerdict({ name: 'king' }, 'roleRef', () => false)).toMatchObject({
     reason: 'RoleNotFound',
     status: 400,
     message: expect.stringContaining('agent-admin'),

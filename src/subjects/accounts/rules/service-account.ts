@@ -7,12 +7,14 @@ import type { RoleRule, ServiceAccountView } from '../../../wire/agent.ts';
 /** The role of a microservice that names none. */
 const DEFAULT_ROLE = 'microservice';
 const AGENT_API = [`${AGENT_GROUP}/v1`];
+/** The spellings of its API group that an agent knows. */
+const AGENT_GROUPS: readonly string[] = [...AGENT_API, AGENT_GROUP, '*'];
 
 /**
  * The roles that every installation has, with what they permit in the local API of an agent. Those of users permit nothing
  * there.
  */
-const SYSTEM_ROLES: Readonly<Record<string, readonly RoleRule[]>> = {
+export const SYSTEM_ROLE_RULES: Readonly<Record<string, readonly RoleRule[]>> = {
   admin: [],
   sre: [],
   developer: [],
@@ -29,12 +31,17 @@ const SYSTEM_ROLES: Readonly<Record<string, readonly RoleRule[]>> = {
 
 type RoleRef = ServiceAccount['spec']['roleRef'];
 
-/** Roles that permit more than every microservice may. Only who may bind one gives it to a microservice. */
-export const BOUND_ROLES: readonly string[] = Object.entries(SYSTEM_ROLES).flatMap(([name, rules]) =>
-  rules.length > 0 && name !== DEFAULT_ROLE ? [name] : [],
+/** Roles that everyone gives to a microservice: the role of every microservice, and the roles of users, which permit nothing at an agent. */
+export const FREE_ROLES: readonly string[] = Object.entries(SYSTEM_ROLE_RULES).flatMap(([name, rules]) =>
+  rules.length === 0 || name === DEFAULT_ROLE ? [name] : [],
 );
 
-/** Of those, the roles that entries have after a write and did not have before, by the names of the entries. */
+/** The other roles of the system. Only who may bind a role gives it to a microservice, and the same is true of all roles that users make. */
+export const BOUND_ROLES: readonly string[] = Object.keys(SYSTEM_ROLE_RULES).filter(
+  (name) => !FREE_ROLES.includes(name),
+);
+
+/** The roles, besides free ones, that entries have after a write and did not have before, by the names of the entries. */
 export function newlyBound(
   after: readonly MicroserviceEntry[] = [],
   before: readonly MicroserviceEntry[] = [],
@@ -42,7 +49,7 @@ export function newlyBound(
   const had = new Map(before.map(({ name, serviceAccount }) => [name, serviceAccount?.roleRef.name]));
   return after.flatMap(({ name, serviceAccount }) => {
     const role = serviceAccount?.roleRef.name;
-    return role !== undefined && BOUND_ROLES.includes(role) && had.get(name) !== role ? [{ entry: name, role }] : [];
+    return role !== undefined && !FREE_ROLES.includes(role) && had.get(name) !== role ? [{ entry: name, role }] : [];
   });
 }
 
@@ -52,16 +59,39 @@ export const serviceAccountName = (account: {
   spec: { name?: string; applicationName: string };
 }) => `${account.spec.applicationName}/${v3Name(account)}`;
 
-/** Why a role cannot be used. */
-export function roleVerdict({ kind = 'Role', name }: RoleRef, field: string): Verdict | undefined {
-  if (kind === 'Role' && Object.hasOwn(SYSTEM_ROLES, name)) return undefined;
+/** Why a role cannot be used; `isMade`: whether users have made a role of this name. */
+export function roleVerdict(
+  { kind = 'Role', name }: RoleRef,
+  field: string,
+  isMade: (name: string) => boolean,
+): Verdict | undefined {
+  if (kind === 'Role' && (Object.hasOwn(SYSTEM_ROLE_RULES, name) || isMade(name))) return undefined;
   return {
     reason: 'RoleNotFound',
     status: 400,
     code: 'ROLE_NOT_FOUND',
     field,
-    message: `there is no ${kind === 'Role' ? 'role' : kind} ${JSON.stringify(name)}; the roles are ${Object.keys(SYSTEM_ROLES).join(', ')}`,
+    message: `there is no ${kind === 'Role' ? 'role' : kind} ${JSON.stringify(name)}; the roles are ${Object.keys(SYSTEM_ROLE_RULES).join(', ')} and those that users make`,
   };
+}
+
+/** The most rules that an agent reads of one role. */
+const MOST_RULES = 256;
+
+/** What a role permits in the local API of an agent. */
+function rulesAtAgent(name: string, find: Find): RoleRule[] {
+  const own = Object.hasOwn(SYSTEM_ROLE_RULES, name) ? SYSTEM_ROLE_RULES[name] : undefined;
+  if (own) return [...own];
+  const rules = find('roles', name)?.rules ?? [];
+  return rules
+    .filter(({ apiGroups }) => apiGroups.some((group) => AGENT_GROUPS.includes(group)))
+    .slice(0, MOST_RULES)
+    .map(({ resources, verbs, resourceNames }) => ({
+      apiGroups: AGENT_API,
+      resources: [...resources],
+      verbs: [...verbs],
+      ...(resourceNames?.length && { resourceNames: [...resourceNames] }),
+    }));
 }
 
 /**
@@ -75,6 +105,5 @@ export function serviceAccountOf(
 ): ServiceAccountView {
   const account = find('serviceAccounts', `${v3Name(application)}/${entry.name}`);
   const { kind = 'Role', name } = entry.serviceAccount?.roleRef ?? account?.spec.roleRef ?? { name: DEFAULT_ROLE };
-  const rules = kind === 'Role' && Object.hasOwn(SYSTEM_ROLES, name) ? SYSTEM_ROLES[name] : [];
-  return { name: entry.name, roleRef: { kind, name }, rules: [...(rules ?? [])] };
+  return { name: entry.name, roleRef: { kind, name }, rules: kind === 'Role' ? rulesAtAgent(name, find) : [] };
 }

@@ -31,7 +31,7 @@ import {
 /** The routes of accounts of the message bus (docs/spec/message-bus.md#accounts-and-users). */
 const kind = KINDS.busAccounts;
 const { plural: resource } = kind.definition;
-const byName = { name: 'appName', objectName };
+const byName = { name: 'appName', names: (name: string) => [objectName(name)] };
 
 export const busAccountRoutes = grouped(BUS_TAG, [
   route({

@@ -33,6 +33,10 @@ export const applicationKind = defineKind<Application>()({
     /** names of the nodes with which it ends */
     endsWithNode: ({ metadata: { ownerReferences = [] }, spec }) =>
       spec.isSystem ? ownerReferences.map(({ name }) => name) : [],
+    /** names of the roles that its entries name */
+    role: ({ spec }) => [
+      ...new Set((spec.microservices ?? []).flatMap(({ serviceAccount }) => serviceAccount?.roleRef.name ?? [])),
+    ],
     /** `name:<node>` and `uuid:<node>` */
     node: nodeRefsOf,
     /** uuids of its microservices */

@@ -1,5 +1,6 @@
 import type { Reason } from '../../../api/conditions.ts';
 import { FINALIZERS } from '../../../api/names.ts';
+import type { NativeRole } from '../../../api/rbac.ts';
 import type { ConfigMap, Secret } from '../../../api/resources.ts';
 import type { BusHub } from '../../../api/v3/bus-hub.ts';
 import type { Application, ApplicationStatus, BusAccountRule, BusUserRule, EdgeNode } from '../../../api/v3/index.ts';
@@ -32,6 +33,7 @@ import { checkApplicationDeletion } from '../../../rules/deletion.ts';
 import { identityLabels, isIdentityTaken, nodeUuid, type ObjectIdentity } from '../../../rules/identity.ts';
 import type { BusRuleKind } from '../../../rules/missing-rules.ts';
 import { entryUuid, v3Name } from '../../../rules/names.ts';
+import { isV3Role } from '../../access/rules/v3-role.ts';
 import { textNameOf } from '../../content/rules/core-objects/form.ts';
 import { KINDS, REFERENCED_KINDS, RESOURCES } from '../../kinds.ts';
 import type { MassSilence } from '../../nodes/reconcile/mass-silence.ts';
@@ -88,6 +90,12 @@ export function createApplicationController(
         stores.applications.byIndex('busRule', busRuleKey(kind, v3Name(rule))).map(keyOf);
       return [...both(named)(change)];
     };
+  /** Applications that name a role which begins or ends; what it permits is the matter of agents. */
+  const ofRole = (change: Change<NativeRole>): string[] => {
+    const { initial, type, object, previous } = change;
+    if (initial || (type !== 'delete' && previous && isV3Role(previous) === isV3Role(object))) return [];
+    return stores.applications.byIndex('role', object.metadata.name).map(keyOf);
+  };
   /** Applications whose verdicts may depend on the ports and names that an application claims. */
   const neighbours = (application: Application) =>
     [...nodesOf(deps, application)]
@@ -140,6 +148,7 @@ export function createApplicationController(
         return isNewList ? stores.applications.byIndex('left', nodeUuid(change.object)).map(keyOf) : [];
       }),
       ...REFERENCED.map(watchReferenced),
+      watching(stores.roles, ofRole),
       watching(stores.secrets, both(usersOf('secrets'))),
       watching(stores.configMaps, both(usersOf('configMaps'))),
       ...(deps.platform.isBusEnabled

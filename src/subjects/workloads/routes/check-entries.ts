@@ -36,6 +36,7 @@ const LATE: Partial<
   SecretNotFound: ({ secrets }, _, signal) => secrets.refresh(signal),
   SecretKeyNotFound: ({ secrets }, _, signal) => secrets.refresh(signal),
   ConfigMapNotFound: ({ configMaps }, _, signal) => configMaps.refresh(signal),
+  RoleNotFound: ({ roles }, _, signal) => roles.refresh(signal),
   VolumeMountNotFound: ({ volumeMounts }, _, signal) => volumeMounts.refresh(signal),
   VolumeMountKeyNotFound: ({ secrets, configMaps }, _, signal) =>
     Promise.all([secrets.refresh(signal), configMaps.refresh(signal)]),

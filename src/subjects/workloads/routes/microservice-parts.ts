@@ -3,7 +3,7 @@ import type { EntryContainer } from '../../../api/container/index.ts';
 import { ARTIFACT_KINDS, type MicroserviceEntry } from '../../../api/v3/index.ts';
 import { grouped, route } from '../../../rest/contract/route.ts';
 import * as shapes from '../../../rest/crud/shapes.ts';
-import { presentMicroservice } from '../../../rest/objects/lookup.ts';
+import { accessToMicroservice, presentMicroservice } from '../../../rest/objects/lookup.ts';
 import { DomainError } from '../../../rules/errors.ts';
 import { volumeMappingId } from '../../../rules/names.ts';
 import { normalItem } from '../../../rules/normal-entry.ts';
@@ -12,7 +12,7 @@ import { accessRead, volumeReads } from '../rules/application/microservice-read.
 import { configFromBody, configText, patchEntry, portFromFlat, volumeFromFlat } from '../rules/entry/flat.ts';
 import { editEntry, findEntry, sentConfigOf, systemConfig, VARIANTS } from './entries.ts';
 
-const byUuid = { name: 'uuid' };
+const byUuid = accessToMicroservice;
 const [USER] = VARIANTS;
 
 const withContainer = (entry: MicroserviceEntry, container: Partial<EntryContainer>): MicroserviceEntry => ({

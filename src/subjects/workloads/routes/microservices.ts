@@ -2,11 +2,16 @@ import { z } from 'zod';
 import { withoutEffect } from '../../../api/schema.ts';
 import type { Application, EdgeNode, MicroserviceEntry } from '../../../api/v3/index.ts';
 import type { RestDependencies } from '../../../rest/contract/dependencies.ts';
-import { grouped, type Permission, type Requester, route } from '../../../rest/contract/route.ts';
+import { grouped, type Requester, route } from '../../../rest/contract/route.ts';
 import * as shapes from '../../../rest/crud/shapes.ts';
 import { edit, withChanges } from '../../../rest/objects/edit.ts';
 import { listReply } from '../../../rest/objects/list-reply.ts';
-import { applicationByName, microserviceMissing, presentMicroservice } from '../../../rest/objects/lookup.ts';
+import {
+  accessToMicroservice,
+  applicationByName,
+  microserviceMissing,
+  presentMicroservice,
+} from '../../../rest/objects/lookup.ts';
 import { DomainError, duplicateName, invalid } from '../../../rules/errors.ts';
 import { entryUuid, v3Name } from '../../../rules/names.ts';
 import { keepLogSize } from '../../../rules/normal-entry.ts';
@@ -20,7 +25,7 @@ import { editEntry, editMicroservice, judged, sentConfigOf, VARIANTS } from './e
 import { catalogItemOf, readContext } from './reads.ts';
 import { withEntryTemplate } from './templates.ts';
 
-const byUuid: Pick<Permission, 'name'> = { name: 'uuid' };
+const byUuid = accessToMicroservice;
 const ofApplication = z.strictObject({
   application: z.string().min(1).max(253).optional().describe('Name of an application'),
 });

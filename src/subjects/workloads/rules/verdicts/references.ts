@@ -24,8 +24,9 @@ export function extraHostsResolve({ entry, node, lookups }: VerdictInput): Verdi
   return undefined;
 }
 
-export const roleIsFound = ({ entry: { serviceAccount } }: VerdictInput): Verdict | undefined =>
-  serviceAccount && roleVerdict(serviceAccount.roleRef, 'serviceAccount.roleRef');
+export const roleIsFound = ({ entry: { serviceAccount }, lookups }: VerdictInput): Verdict | undefined =>
+  serviceAccount &&
+  roleVerdict(serviceAccount.roleRef, 'serviceAccount.roleRef', (name) => lookups.find('roles', name) !== undefined);
 
 /** A write is refused; an entry that is stored already has no access then, and says so in NotSupportedYet. */
 export function busAccessIsGranted({ application, entry, writing }: VerdictInput): Verdict | undefined {
