@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { API_VERSION } from '../api/names.ts';
 import type { Application } from '../api/v3/index.ts';
+import { loginsInMemory } from '../identity/_memory.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindUpload } from '../kinds/rest.ts';
 import type { KubeObject } from '../kube/object.ts';
