@@ -468,7 +468,7 @@ export interface Config {
 type TlsSettings = TlsFiles | { hosts: readonly string[] };
 
 /** Who logs in, and where. */
-export interface AuthSettings {
+interface AuthSettings {
   mode: 'embedded' | 'external';
   /** people may log in over plain HTTP */
   allowsHttp: boolean;
