@@ -102,6 +102,7 @@ const RUNS: readonly Run[] = [
       'unit',
       'src/subjects/bus-accounts/reconcile/killed.test.ts',
       'src/subjects/bus-accounts/reconcile/refused-writes.test.ts',
+      'src/subjects/bus-servers/reconcile/refused-writes.test.ts',
     ),
   },
   {
