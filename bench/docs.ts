@@ -74,7 +74,7 @@ function misses(results: readonly Result[]): string {
   const lines = [
     ...missed.map((figure) => {
       const why = MISSES[figure.id] ?? 'Why is not known yet.';
-      return `- ${capital(figure.what)}: ${shown(figure)} instead of ${budgetText(figure)}. ${why}`;
+      return wrapped(`- ${capital(figure.what)}: ${shown(figure)} instead of ${budgetText(figure)}. ${why}`);
     }),
     ...results.flatMap(({ benchmark, failed }) =>
       failed ? [`- The benchmark \`${benchmark}\` failed: ${failed.split('\n')[0]}`] : [],
@@ -112,10 +112,14 @@ function notMeasured(results: readonly Result[]): string {
 
 function method({ benchmark, about, length, seconds, notes }: Result): string {
   const size = length === 'usual' ? '' : `, ${length} run`;
-  return [`\`${benchmark}\`: ${about} (${seconds} s${size}).`, ...notes.map((note) => `- ${capital(note)}.`)].join(
-    '\n',
-  );
+  return [
+    `\`${benchmark}\`: ${about} (${seconds} s${size}).`,
+    ...notes.map((note) => wrapped(`- ${capital(note)}.`)),
+  ].join('\n');
 }
+
+/** Breaks an item of a list where a line gets too long to read. */
+const wrapped = (item: string) => item.replaceAll(/(.{1,118})(?: |$)/g, '$1\n  ').trimEnd();
 
 const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 

@@ -1,5 +1,4 @@
 #!/usr/bin/env node
-import { untilAborted } from './lib/aborted.ts';
 import './lib/web-socket/masks.ts';
 import { createApp } from './app.ts';
 import { ConfigError, environmentHelp, readConfig } from './config.ts';
@@ -67,7 +66,7 @@ async function main(): Promise<void> {
   await app.start();
   const { namespace, installation, controlPlane } = config;
   log.info({ ...app.addresses, namespace, installation: installation.name, controlPlane }, 'Controller listens');
-  await untilAborted(stop.signal);
+  await new Promise<void>((resolve) => stop.signal.addEventListener('abort', () => resolve(), { once: true }));
   await app.drain(GRACE_MS);
 }
 

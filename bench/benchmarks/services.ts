@@ -93,7 +93,7 @@ export const services: Benchmark = {
     return {
       figures: { ...main.figures, ...hub },
       notes: [
-        `${nodes} nodes of test agents with edge routers, each of which selects two tokens: one of ${GROUPS} groups, and one that all select; they report that their routers have every change at once`,
+        `${nodes} nodes of test agents with edge routers, each of which selects the token of one of ${GROUPS} groups, and a token that all select; they report that their routers have every change at once`,
         `the default router is elsewhere, ${ROUTER_PROGRAM ? 'a real router' : 'the stand-in of a router'} as a process; the ConfigMap was counted in another installation, without nodes`,
         `${by(context, CREATED)} services for all nodes, and ${by(context, EDITS)} edits of tags, one after another; the writes of the user do not count`,
         ...(ROUTER_PROGRAM

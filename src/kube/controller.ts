@@ -1,4 +1,4 @@
-import { untilAborted } from '../lib/aborted.ts';
+import { whenAborted } from '../lib/aborted.ts';
 import type { Backoff } from '../lib/backoff.ts';
 import { type Clock, systemClock } from '../lib/clock.ts';
 import { type Log, silentLog } from '../lib/log.ts';
@@ -166,7 +166,7 @@ export function createController(options: ControllerOptions): Controller {
         subscriptions.use(watch.start((key, initial) => own.add(key, { priority: initial ? 'low' : 'normal' })));
       }
       log.debug({}, 'Controller started');
-      await untilAborted(both);
+      await whenAborted(both);
     } finally {
       await own.close();
       queue = undefined;

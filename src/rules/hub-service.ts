@@ -2,7 +2,7 @@
 const NODE_PORTS = { first: 30_000, last: 32_767 } as const;
 
 /**
- * The ports of the Service of a hub, by their names, which are those of its pod. With the type NodePort a port of that range is open at
+ * The ports of the Service of a hub, by their names, which its pod has as well. With the type NodePort a port of that range is open at
  * the nodes of the cluster as it is, so that one host and one port lead to the hub from everywhere. The API server chooses for others.
  */
 export function hubServicePorts(

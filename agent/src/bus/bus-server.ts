@@ -1,7 +1,7 @@
 import { BOUNDS } from '../../../src/api/bounds.ts';
 import { type BusClientOptions, type BusConnection, connectBus } from '../../../src/bus-client/connection.ts';
 import { TokenDelivery } from '../../../src/bus-client/delivery.ts';
-import { untilAborted } from '../../../src/lib/aborted.ts';
+import { whenAborted } from '../../../src/lib/aborted.ts';
 import { type Backoff, backoffDelay } from '../../../src/lib/backoff.ts';
 import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
@@ -97,7 +97,7 @@ export class BusServer implements Part<'microservices'> {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    await untilAborted(signal);
+    await whenAborted(signal);
     this.#isEnded = true;
     const { delivery } = this.#told ?? {};
     this.#forget();

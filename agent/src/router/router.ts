@@ -1,5 +1,5 @@
 import { BOUNDS } from '../../../src/api/bounds.ts';
-import { untilAborted } from '../../../src/lib/aborted.ts';
+import { whenAborted } from '../../../src/lib/aborted.ts';
 import type { Clock } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
 import {
@@ -95,7 +95,7 @@ export class RouterPart implements Part<'microservices'> {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    await untilAborted(signal);
+    await whenAborted(signal);
     this.#isEnded = true;
     const { delivery } = this.#told ?? {};
     this.#forget();

@@ -1,4 +1,4 @@
-import { untilAborted } from '../../../src/lib/aborted.ts';
+import { whenAborted } from '../../../src/lib/aborted.ts';
 import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { UpgradeRequest } from '../../../src/lib/web-socket/handshake.ts';
 import { RESPONSES } from '../../../src/wire/sections.ts';
@@ -192,7 +192,7 @@ export class Sessions {
     this.#wake = () => woken.abort();
     const stop = AbortSignal.any([signal, woken.signal]);
     if (this.#entries.size > 0) return sleep(LOOK_EVERY, stop, this.#deps.clock);
-    await untilAborted(stop);
+    await whenAborted(stop);
   }
 
   /** Whether the controller has such lists at all. */

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { untilAborted } from '../../../src/lib/aborted.ts';
+import { whenAborted } from '../../../src/lib/aborted.ts';
 import { type Backoff, backoffDelay } from '../../../src/lib/backoff.ts';
 import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
@@ -71,7 +71,7 @@ export class Tunnel implements Part<'tunnel'> {
       if ('report' in decision) {
         this.#clear();
         this.#become(decision.report);
-        await untilAborted(until);
+        await whenAborted(until);
         failures = 0;
         continue;
       }

@@ -83,7 +83,7 @@ describe('an installation that makes its default router', () => {
       { name: 'edge', port: 30_672, nodePort: 30_672 },
       { name: 'inter-router', port: 30_673, nodePort: 30_673 },
     ]);
-    expect((await get('hub')).status.host).toBe('192.0.2.10');
+    await expect.poll(async () => (await get('hub')).status.host, { timeout }).toBe('192.0.2.10');
     await merge('hub', { spec: { serviceType: 'ClusterIP' } });
     await expect
       .poll(async () => (await ports()).map((port: object) => 'nodePort' in port), { timeout })

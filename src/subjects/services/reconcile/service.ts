@@ -19,8 +19,8 @@ import { hasClusterService, placeVerdict } from '../rules/verdict.ts';
 import { affectedServices, isOtherNode, isOtherSystemNode } from './affected.ts';
 import { createBackendEnd } from './backend-end.ts';
 import { BridgePorts } from './bridge-ports.ts';
-import { defaultRouter } from './default-router.ts';
 import { type DialTarget, ServiceDials } from './dials.ts';
+import { routerHubPlace } from './hub-place.ts';
 import { type ServiceLink, ServiceLinks } from './links.ts';
 import { createServiceSteps } from './provisioning.ts';
 
@@ -30,7 +30,7 @@ const kind = KINDS.services;
 export function createServiceController(deps: ControllerDependencies): Controller {
   const { stores, lookups, clock, namespace, services: settings } = deps;
   const facts = platformFacts(deps.platform, lookups);
-  const router = defaultRouter(deps);
+  const router = routerHubPlace(deps);
   const affected = affectedServices(stores.services, lookups);
   const ports = settings && new BridgePorts(settings.ports, stores.services, clock, router.ports);
   const provisioning = settings && createServiceSteps(deps, settings);

@@ -10,7 +10,7 @@ import {
 import { routerPodHost } from '../../routers/rules/hub-objects.ts';
 
 /** What services need to know of the default router, which is a node outside of a cluster and else the RouterHub. */
-export interface DefaultRouter {
+export interface RouterHubPlace {
   /** the ports that it has for itself: no service gets one of them */
   ports(): readonly number[];
   /** the address at which all its ports are; undefined while nobody knows it */
@@ -18,7 +18,7 @@ export interface DefaultRouter {
 }
 
 /** Reads it anew with each question. */
-export function defaultRouter(deps: ControllerDependencies): DefaultRouter {
+export function routerHubPlace(deps: ControllerDependencies): RouterHubPlace {
   const { stores, lookups, namespace } = deps;
   if (deps.controlPlane !== 'kubernetes')
     return {
