@@ -21,13 +21,13 @@ const stack = await createStack({ kubeconfig: cluster.kubeconfig });
 const controller = await stack.startController({ env: { BUS_ENABLED: 'true' } });
 const rest = stack.rest(controller);
 
-const texts = async (name: string) => {
+const texts = async (name: string): Promise<Readonly<Record<string, string>>> => {
   const secret = await stack.kube.get<Secret>(`/api/v1/namespaces/${stack.namespace}/secrets/${name}`);
   return decodeData(secret?.data);
 };
 const list = async <T>(plural: string) =>
   (await stack.kube.get<{ items: T[] }>(`/apis/${API_VERSION}/namespaces/${stack.namespace}/${plural}`))?.items ?? [];
-const accountTexts = async (name: string) => {
+const accountTexts = async (name: string): Promise<Readonly<Record<string, string>>> => {
   const found = (await list<BusAccount>('busaccounts')).find(({ spec }) => (spec.application ?? spec.name) === name);
   return found?.status?.uuid ? texts(accountSecretName(found.status.uuid)) : {};
 };
