@@ -99,7 +99,7 @@ test('a restore of etcd undoes no revocation at a server of the bus, whose later
   await hubIsReady();
   expect(await isLetIn(gone)).toBe(false);
   expect(await isLetIn(stays)).toBe(true);
-  // What is revoked after the restore is refused as ever.
+  // Later revocations act as ever.
   await send('DELETE', '/bus/accounts/shop/users/stays', 204);
   await until('the server to refuse', async () => !(await isLetIn(stays)));
   expect(await isLetIn(gone)).toBe(false);
