@@ -102,6 +102,7 @@ const RUNS: readonly Run[] = [
       'unit',
       'src/subjects/bus-accounts/reconcile/killed.test.ts',
       'src/subjects/bus-accounts/reconcile/refused-writes.test.ts',
+      'src/subjects/bus-servers/reconcile/refused-writes.test.ts',
     ),
   },
   {
@@ -133,7 +134,7 @@ const RUNS: readonly Run[] = [
   {
     name: 'restore',
     about: 'etcd restored from a snapshot and emptied, with and without a controller that lives on',
-    command: tests('e2e', 'e2e/restore.test.ts'),
+    command: tests('e2e', 'e2e/restore.test.ts', 'e2e/bus-restore.test.ts'),
   },
   {
     name: 'fuzz',

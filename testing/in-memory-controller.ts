@@ -71,7 +71,7 @@ export async function startInMemoryController(
   const config = testConfig('', NAMESPACE, { EVENT_AUDIT_ENABLED: 'false', ...env });
   const stores = createStores({ namespace: NAMESPACE });
   fill(stores, size);
-  const objectsRead = watchStores(stores);
+  const { objectsRead, readers } = watchStores(stores);
   const cluster = createInMemoryApiServer(stores, { isCounted: ({ name }) => !BOOKKEEPING.test(name) });
   const { client } = cluster;
   // The clock stands still unless a test advances it, so that no node falls silent on a slow machine.
@@ -274,6 +274,8 @@ export async function startInMemoryController(
     stores,
     cluster,
     objectsRead,
+    /** called with what a store returns, and its name */
+    readers,
     events,
     time,
     node,
@@ -325,19 +327,24 @@ const BOOKKEEPING = new RegExp(
 
 const numbered = (name: string, count: number) => Array.from({ length: count }, (_, i) => `${name}-${i}`);
 
-/** Counts the objects that stores return. */
-function watchStores(stores: Stores): Map<string, number> {
+type Reader = (store: string, objects: readonly KubeObject[]) => void;
+
+/** Counts the objects that stores return, and shows them to who asks. */
+function watchStores(stores: Stores): { objectsRead: Map<string, number>; readers: Set<Reader> } {
   const objectsRead = new Map<string, number>();
+  const readers = new Set<Reader>();
   for (const [name, store] of Object.entries(stores) as [string, Store<KubeObject>][]) {
     const { list, byIndex } = store;
-    const count = <T extends { length: number }>(what: string, given: T): T => {
-      objectsRead.set(`${name}.${what}`, (objectsRead.get(`${name}.${what}`) ?? 0) + given.length);
+    const count = (what: string, given: readonly KubeObject[]) => {
+      const key = `${name}.${what}`;
+      objectsRead.set(key, (objectsRead.get(key) ?? 0) + given.length);
+      for (const reader of readers) reader(name, given);
       return given;
     };
     store.list = () => count('list', list.call(store));
     store.byIndex = (index, key) => count(`byIndex ${index}`, byIndex.call(store, index, key));
   }
-  return objectsRead;
+  return { objectsRead, readers };
 }
 
 const hasExample = (key: KindKey): key is KindKey & keyof typeof EXAMPLES => key in EXAMPLES;

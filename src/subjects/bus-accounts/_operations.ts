@@ -24,6 +24,9 @@ export type BusOperation =
   | { do: 'ruleOfExtra'; app: string; name: string; rule?: string | undefined }
   | { do: 'deleteExtra'; app: string; name: string; by: Door }
   | { do: 'loseSecret'; app: string; name: string }
+  | { do: 'loseAccountSecret'; app: string }
+  | { do: 'renewKeys'; app: string; of: 'services' | 'extras' }
+  | { do: 'guest'; app: string }
   | { do: 'rotate'; by: Door }
   | { do: 'leader' }
   | { do: 'server'; is: 'restarted' | 'emptied' | 'set back' };
@@ -85,6 +88,9 @@ const operation: fc.Arbitrary<BusOperation> = fc.oneof(
   { weight: 2, arbitrary: fc.record({ do: kind('ruleOfExtra'), app, name: some(EXTRAS), rule }) },
   { weight: 2, arbitrary: fc.record({ do: kind('deleteExtra'), app, name: some(EXTRAS), by }) },
   { weight: 1, arbitrary: fc.record({ do: kind('loseSecret'), app, name: some([...SERVICES, ...EXTRAS]) }) },
+  { weight: 1, arbitrary: fc.record({ do: kind('loseAccountSecret'), app }) },
+  { weight: 1, arbitrary: fc.record({ do: kind('renewKeys'), app, of: some(['services', 'extras'] as const) }) },
+  { weight: 1, arbitrary: fc.record({ do: kind('guest'), app }) },
   { weight: 2, arbitrary: fc.record({ do: kind('rotate'), by }) },
   { weight: 1, arbitrary: fc.record({ do: kind('leader') }) },
   {

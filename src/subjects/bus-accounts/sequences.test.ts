@@ -10,7 +10,7 @@ import { busOf, entryWithBus } from './_fleet.ts';
 import { accountRuleOf, emptyState, hasAccount, type ModelState, nodesOf, PATTERNS, usersOf } from './_model.ts';
 import { APPLICATIONS, type BusOperation, type BusStep, busSteps } from './_operations.ts';
 import { isEnded, lasts, RealServer, tryAll } from './_real.ts';
-import { BUS_KEYS, userSecretName } from './rules/secret.ts';
+import { accountSecretName, BUS_KEYS, userSecretName } from './rules/secret.ts';
 
 /**
  * Random steps on the bus at a controller in memory, whose tokens a real nats-server has: after each step the server lets in, stops and
@@ -44,6 +44,9 @@ const configOf = ({ hasAccess, rule }: { hasAccess: boolean; rule?: string | und
   busAccess: hasAccess,
   ...(rule !== undefined && { busRule: rule }),
 });
+
+/** How long the token of a guest lasts: a server counts in whole seconds. */
+const GUEST_MS = 3_000;
 
 class Story {
   readonly state: ModelState = emptyState();
@@ -85,6 +88,9 @@ class Story {
     const waiting = () =>
       [...usersOf(this.state).values()].filter(({ account, name }) => bus.userTexts(account, name).former);
     await expect.poll(waiting, { timeout: 20_000 }).toEqual([]);
+    // Keys of accounts that microservices have no tokens of any more.
+    const retiring = () => APPLICATIONS.filter((app) => bus.accountTexts(app).retiring);
+    await expect.poll(retiring, { timeout: 20_000 }).toEqual([]);
     await fleet.settle();
   }
 
@@ -216,6 +222,20 @@ class Story {
         await fleet.cluster.client.delete(fleet.stores.secrets.resource, ref);
         return fleet.settle();
       }
+      case 'loseAccountSecret': {
+        const object = bus.account(one.app);
+        if (!object) return;
+        // All users get tokens of other signing keys.
+        for (const key of this.#births.keys()) if (key.startsWith(`${one.app}/`)) this.#births.delete(key);
+        const ref = { name: accountSecretName(uuidOf(object)), namespace: object.metadata.namespace };
+        await fleet.cluster.client.delete(fleet.stores.secrets.resource, ref);
+        await expect.poll(() => bus.accountToken(one.app), { timeout: 20_000 }).toBeDefined();
+        return fleet.settle();
+      }
+      case 'renewKeys':
+        return this.#renewKeys(one.app, one.of);
+      case 'guest':
+        return this.#welcomeGuest(one.app);
       case 'rotate':
         return this.#rotate(one.by);
       case 'leader':
@@ -257,6 +277,48 @@ class Story {
     const made = { apiVersion: API_VERSION, kind: resource.kind, metadata, spec };
     await fleet.cluster.client.create(resource, made as never);
     return fleet.settle();
+  }
+
+  /** So many users are revoked that the account gets another key for the tokens of these users, and the former key ends. */
+  async #renewKeys(app: string, of: 'services' | 'extras'): Promise<void> {
+    const application = this.state.applications.get(app);
+    if (!application || !hasAccount(application)) return;
+    for (const name of application[of].keys()) this.#births.delete(`${app}/${name}`);
+    await bus.refuseMany(app, 600, { kept: of === 'extras', first: `U${this.#born++}x` });
+    if (of === 'services') return;
+    await expect.poll(() => bus.outdatedOf(app)?.status, { timeout: 20_000 }).toBe('True');
+    await bus.endFormerKey(app);
+  }
+
+  /** A user whose token ends by itself, by the clock of the server; nobody has to revoke it. */
+  async #welcomeGuest(app: string): Promise<void> {
+    const application = this.state.applications.get(app);
+    if (!application || !hasAccount(application)) return;
+    const { resource } = fleet.stores.busUsers;
+    const metadata = { name: `guest-of-${app}`, namespace: NAMESPACE };
+    const expiresAt = new Date(Date.now() + GUEST_MS).toISOString();
+    const spec = { name: 'guest', account: app, expiresAt };
+    const made = { apiVersion: API_VERSION, kind: resource.kind, metadata, spec };
+    await fleet.cluster.client.create(resource, made as never);
+    const texts = () => bus.userTexts(app, 'guest');
+    await expect.poll(() => texts()[BUS_KEYS.token], { timeout: 20_000 }).toBeDefined();
+    const { [BUS_KEYS.token]: token = '', [BUS_KEYS.seed]: seed = '' } = texts();
+    const as = { publicKey: bus.decode(token)?.sub ?? '', seed, token };
+    const client = await server.connect(as);
+    if (client) await client.next('END');
+    // A busy machine may have needed longer for it than the token lasts.
+    else expect(Date.now(), 'a guest is let in').toBeGreaterThan(Date.parse(expiresAt));
+    expect(Date.now(), 'a guest is let in until its end').toBeGreaterThan(Date.parse(expiresAt) - 1_000);
+    // In the second of its end a server still takes it.
+    const isLetIn = async () => {
+      const again = await server.connect(as);
+      again?.end();
+      return again !== undefined;
+    };
+    await expect.poll(isLetIn, { timeout: 10_000, message: 'an expired token is refused' }).toBe(false);
+    this.#former.push(as);
+    await fleet.cluster.client.delete(resource, metadata);
+    await expect.poll(() => bus.user(app, 'guest'), { timeout: 20_000 }).toBeUndefined();
   }
 
   #bodyOf(app: string): object {

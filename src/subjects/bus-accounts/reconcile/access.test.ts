@@ -26,6 +26,7 @@ async function createShop(changes: object = {}) {
 const tokens = () =>
   ['pump', 'valve'].map((name) => userToken('shop', name)) as [BusClaims | undefined, BusClaims | undefined];
 const keys = () => tokens().map((token) => token?.sub);
+const signingKeysOf = (token: ReturnType<typeof accountToken>) => (token?.nats.signing_keys ?? []) as string[];
 
 describe('the bus', () => {
   test('has an operator, the account of the servers and the account of the controller from the start', () => {
@@ -374,12 +375,29 @@ describe('a lost Secret', () => {
     expect(keys()).toEqual([expect.not.stringContaining(pump?.sub ?? ''), valve?.sub]);
   });
 
-  test('has another account follow it, with the same users', async () => {
+  test('has other signing keys follow it for an account, which keeps its key, and a later token', async () => {
     await createShop();
-    const before = accountToken('shop')?.sub;
+    const before = accountToken('shop');
+    const users = tokens();
+    fleet.time.now -= 600_000;
     await lose(accountSecretName(account('shop')?.status?.uuid ?? ''));
-    expect(accountToken('shop')?.sub).not.toBe(before);
-    for (const token of tokens()) expect(token?.nats.issuer_account).toBe(accountToken('shop')?.sub);
+    fleet.time.now += 600_000;
+    const after = accountToken('shop');
+    expect(after?.sub).toBe(before?.sub);
+    expect(after?.iat).toBeGreaterThan(before?.iat ?? Number.NaN);
+    const former = signingKeysOf(before);
+    expect(signingKeysOf(after).filter((key) => former.includes(key))).toEqual([]);
+    expect(keys()).toEqual(users.map((token) => token?.sub));
+    for (const token of tokens()) {
+      expect(token?.nats.issuer_account).toBe(after?.sub);
+      expect(signingKeysOf(after)).toContain(token?.iss);
+    }
+  });
+
+  test('has another account follow it for the servers themselves, which start again with it', async () => {
+    const before = accountToken('SYS')?.sub;
+    await lose(accountSecretName(account('SYS')?.status?.uuid ?? ''));
+    expect(accountToken('SYS')?.sub).not.toBe(before);
   });
 });
 

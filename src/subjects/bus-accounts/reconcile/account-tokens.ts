@@ -18,7 +18,6 @@ import type { BusSecrets } from './secrets.ts';
 /** The keys of an account, and its token. */
 export interface AccountKeys {
   key: string;
-  seed: string;
   /** the key that signs users whose credentials the controller hands out itself */
   signing: { key: string; seed: string };
   /** keys that signed such users before, and that the token trusts still */
@@ -70,6 +69,19 @@ function withRevocations(claims: BusClaims, other: BusClaims): BusClaims {
 /** Every key of the account, in the map of revocations. */
 const EVERYBODY = '*';
 
+const publicKeyIn = ({ [BUS_KEYS.key]: key, [BUS_KEYS.seed]: seed }: BusTexts): string | undefined =>
+  key ?? (seed === undefined ? undefined : publicNkey(seed));
+
+/**
+ * The public key of an account whose Secret is lost, and the time of its last token (Unix s): servers have that token, and the streams of the
+ * account. The keys that signed its users are lost, so that every former token of a user ends. An account that servers are started with gets
+ * another key: nobody who is let in could bring them a token of the former one.
+ */
+function lostKeyOf({ spec: { system }, status }: BusAccount): { key: string; issuedAt: number } | undefined {
+  const { publicKey: key, issuedAt = 0 } = status ?? {};
+  return key === undefined || system === 'system' || system === 'leaf' ? undefined : { key, issuedAt };
+}
+
 const isTexts = (value: unknown) => Array.isArray(value) && value.every((one) => typeof one === 'string');
 const isFormer = (value: unknown) => {
   const { keys, since, kept } = (value ?? {}) as Partial<FormerKeys>;
@@ -94,11 +106,12 @@ export function createAccountTokens(
 
   // Each user that is signed asks for them, and they would be most of the work.
   const keysIn = onceEach((texts: BusTexts): AccountKeys | undefined => {
-    const { [BUS_KEYS.seed]: seed, [BUS_KEYS.signing]: signing, [BUS_KEYS.extra]: extra } = texts;
+    const { [BUS_KEYS.signing]: signing, [BUS_KEYS.extra]: extra } = texts;
     const token = decodeToken(texts[BUS_KEYS.token] ?? '');
-    if (!seed || !signing || !extra || !token) return undefined;
+    const key = publicKeyIn(texts);
+    if (!key || !signing || !extra || !token) return undefined;
     return {
-      ...{ key: publicNkey(seed), seed, token },
+      ...{ key, token },
       signing: { key: publicNkey(signing), seed: signing },
       retiring: formerIn(texts, BUS_KEYS.retiring),
       extra: { key: publicNkey(extra), seed: extra },
@@ -124,11 +137,13 @@ export function createAccountTokens(
     const signer = operator.signer();
     if (!signer || present[BUS_KEYS.ended] !== undefined) return undefined;
     const made: Record<string, string> = { ...present };
-    made[BUS_KEYS.seed] ??= await newSeed();
+    const lost = publicKeyIn(present) === undefined ? lostKeyOf(account) : undefined;
+    if (lost) made[BUS_KEYS.key] = lost.key;
+    else if (!made[BUS_KEYS.key]) made[BUS_KEYS.seed] ??= await newSeed();
     made[BUS_KEYS.signing] ??= await newSeed();
     made[BUS_KEYS.extra] ??= await newSeed();
     const publicKeyOf = (key: string) => publicNkey(made[key] as string);
-    const key = publicKeyOf(BUS_KEYS.seed);
+    const key = made[BUS_KEYS.key] ?? publicKeyOf(BUS_KEYS.seed);
     const decoded = decodeToken(present[BUS_KEYS.token] ?? '');
     // A token of another key says nothing about this account.
     const known = decoded?.sub === key ? decoded : undefined;
@@ -172,7 +187,7 @@ export function createAccountTokens(
         signing: publicKeyOf(BUS_KEYS.signing),
         extra: publicKeyOf(BUS_KEYS.extra),
       }),
-      iat: nextIat(now, former),
+      iat: Math.max(nextIat(now, former), (lost?.issuedAt ?? 0) + 1),
     });
     const claims = rule || !former ? ruled : withGrantOf(former, ruled);
     if (former && former === known && isSameToken(former, claims)) return made;
@@ -263,7 +278,7 @@ export function createAccountTokens(
       await write(
         account,
         async (present) =>
-          present[BUS_KEYS.token]
+          present[BUS_KEYS.token] || lostKeyOf(account)
             ? next(account, present, { delivered: { [EVERYBODY]: latest } }, { isEnd: true })
             : undefined,
         signal,

@@ -19,6 +19,8 @@ export function uuidInName(of: 'account' | 'user', name: string): string | undef
 export const BUS_KEYS = {
   /** private key */
   seed: 'seed',
+  /** of an account whose private key was lost: its public key, as nothing but the operator signs tokens of accounts */
+  key: 'key',
   /** the token */
   token: 'token',
   /** of a user: the file with its token and its seed */

@@ -9,7 +9,7 @@ import {
 } from '../../../../testing/in-memory-controller.ts';
 import { createRelayHub } from '../../../datastore/relay-hub.ts';
 import { busOf, shopWithBus } from '../../bus-accounts/_fleet.ts';
-import { operatorSecretName } from '../../bus-accounts/rules/secret.ts';
+import { accountSecretName, operatorSecretName } from '../../bus-accounts/rules/secret.ts';
 
 /** The controller in memory, whose leader sends tokens to a real server. */
 let fleet: InMemoryController;
@@ -172,6 +172,35 @@ describe('a hub that is named', () => {
     for (const user of [present, userOf('shop', 'dashboard'), userOf('shop', 'pump')])
       await busClient(server.url, user);
     expect(userOf('shop', 'dashboard').creds).not.toBe(present.creds);
+  });
+
+  test('refuses what a lost Secret of an account signed, keeps its streams, and lets in who has the credentials that follow', async () => {
+    const path = '/bus/accounts/shop/users';
+    await bus.send('POST', '/application', shopWithBus());
+    for (const name of ['dashboard', 'gone']) await bus.send('POST', path, { name });
+    const server = await startHub();
+    await isReady();
+    const former = [userOf('shop', 'pump'), userOf('shop', 'dashboard'), userOf('shop', 'gone')];
+    const open = await busClient(server.url, userOf('shop', 'valve'));
+    const streams = await open.jetstreamManager();
+    await streams.streams.add({ name: 'ORDERS', subjects: ['orders.>'] });
+    await bus.send('DELETE', `${path}/gone`);
+    await expect.poll(() => Object.keys(bus.revoked('shop'))).toEqual([former[2]?.publicKey]);
+    const before = bus.accountToken('shop');
+    const [name] = [...fleet.stores.secrets.list()]
+      .map(({ metadata }) => metadata.name)
+      .filter((one) => one === accountSecretName(bus.account('shop')?.status?.uuid ?? ''));
+    await fleet.cluster.client.delete(fleet.stores.secrets.resource, { namespace: NAMESPACE, name: name ?? '' });
+    await expect.poll(() => bus.accountToken('shop')?.iat).toBeGreaterThan(before?.iat ?? Number.NaN);
+    expect(bus.accountToken('shop')?.sub).toBe(before?.sub);
+    await open.closed();
+    for (const user of former) expect(await refused(server.url, user)).toBe(true);
+    await isReady();
+    for (const user of ['pump', 'dashboard', 'valve']) {
+      const client = await busClient(server.url, userOf('shop', user));
+      const manager = await client.jetstreamManager();
+      expect((await manager.streams.info('ORDERS')).config.subjects).toEqual(['orders.>']);
+    }
   });
 
   test('costs no write and ends no connection when nothing changes, whoever leads', async () => {

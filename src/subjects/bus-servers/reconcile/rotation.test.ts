@@ -1,6 +1,8 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { connect, credsAuthenticator, Events, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { atEnd } from '../../../../testing/at-end.ts';
 import { busClient, startBusServer, type TestServer } from '../../../../testing/bus.ts';
 import { type InMemoryController, startInMemoryController } from '../../../../testing/in-memory-controller.ts';
 import { uuidOf } from '../../../rules/identity.ts';
@@ -45,6 +47,31 @@ async function startTrusting(server: TestServer): Promise<void> {
   await server.start();
 }
 
+interface Counted {
+  client: NatsConnection;
+  /** how often its connection ended, and how often it connected again */
+  ended: number;
+  again: number;
+}
+/** A client that connects again by itself, as programs do. */
+async function countedClient({ url }: TestServer, creds: string): Promise<Counted> {
+  const client = await connect({
+    servers: url,
+    authenticator: credsAuthenticator(new TextEncoder().encode(creds)),
+    maxReconnectAttempts: -1,
+    reconnectTimeWait: 50,
+  });
+  atEnd(() => client.close());
+  const counted: Counted = { client, ended: 0, again: 0 };
+  void (async () => {
+    for await (const { type } of client.status()) {
+      if (type === Events.Disconnect) counted.ended++;
+      if (type === Events.Reconnect) counted.again++;
+    }
+  })();
+  return counted;
+}
+
 /** Another leader continues after the longest time for servers that are silent. */
 async function waitLong() {
   fleet.time.now += 11 * 60_000;
@@ -72,6 +99,36 @@ test('a server of the hub that answers is waited for until it was started with t
   await until(() => trustedOperators(texts()).length).toBe(1);
   expect(status()).toMatchObject({ operator: next, current: 1 });
 }, 90_000);
+
+test('a client connects once again for each start of its server, and never for a token that another operator signs', async () => {
+  const server = await startHub();
+  await until(status).toMatchObject({ answering: 1, current: 1 });
+  const users = ['pump', 'valve'];
+  const clients: Counted[] = [];
+  for (const name of users) clients.push(await countedClient(server, bus.userTexts('shop', name).creds ?? ''));
+  const counts = () => clients.map(({ ended, again }) => [ended, again]);
+  const former = operatorKey();
+  await bus.send('POST', '/bus/operator/rotate');
+  await waitLong();
+  expect(counts()).toEqual(users.map(() => [0, 0]));
+
+  await server.kill();
+  await startTrusting(server);
+  await until(() => operatorKey() !== former).toBe(true);
+  await until(() => status()?.operator).toBe(operatorKey());
+  await waitLong();
+  await until(() => trustedOperators(texts()).length).toBe(1);
+  await until(counts).toEqual(users.map(() => [1, 1]));
+
+  await server.kill();
+  await startTrusting(server);
+  await until(status).toMatchObject({ answering: 1, current: 1, operator: operatorKey() });
+  await until(counts).toEqual(users.map(() => [2, 2]));
+  // Nothing is on its way any more that could end a connection.
+  for (const { client } of clients) await client.flush();
+  await fleet.settle();
+  expect(counts()).toEqual(users.map(() => [2, 2]));
+}, 120_000);
 
 test('a server of the hub that is silent holds a rotation up for ten minutes', async () => {
   const server = await startHub();
