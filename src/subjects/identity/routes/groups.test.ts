@@ -45,7 +45,7 @@ describe('a group', () => {
     expect((await admin.patch('/groups/bridge', { json: { name: 'deck' } })).body.name).toBe('deck');
   });
 
-  test('of the system keeps its name, and may ask for a second factor', async () => {
+  test('a group of the system keeps its name, and may ask for a second factor', async () => {
     expect(await admin.patch('/groups/admin', { json: { name: 'boss' } })).toMatchObject({
       status: 403,
       body: { code: 'SYSTEM_GROUP' },
@@ -64,7 +64,7 @@ describe('a group', () => {
       expect((await admin.post('/groups', { json })).status).toBe(400);
   });
 
-  test('that somebody names already is made, renamed and changed by who may bind it', async () => {
+  test('a group that somebody names already is made, renamed and changed by who may bind it', async () => {
     expect((await asClerk.post('/groups', { json: { name: 'free' } })).status).toBe(201);
     await admin.post('/rolebindings', {
       json: { name: 'bound', roleRef: { name: 'admin' }, subjects: [{ kind: 'Group', name: 'bound' }] },
