@@ -38,7 +38,7 @@ export function parsedHash(text: string): ParsedHash | undefined {
   return { memory, passes, parallelism, salt: Buffer.from(salt, 'base64'), tag: Buffer.from(tag, 'base64') };
 }
 
-const base64 = (bytes: Buffer) => bytes.toString('base64').replace(/=+$/, '');
+const base64 = (bytes: Buffer) => bytes.toString('base64').replaceAll('=', '');
 
 const run = promisify(argon2) as (
   algorithm: 'argon2id',

@@ -15,4 +15,7 @@ export function belowMount(target: string, basePath: string): string | undefined
 }
 
 /** The path of a public URL, without a slash at its end. */
-export const basePathOf = (publicUrl: string): string => new URL(publicUrl).pathname.replace(/\/+$/, '');
+export const basePathOf = (publicUrl: string): string => withoutEnd(new URL(publicUrl).pathname);
+
+/** A URL or path without the slashes at its end. */
+export const withoutEnd = (text: string): string => (text.endsWith('/') ? withoutEnd(text.slice(0, -1)) : text);

@@ -9,7 +9,7 @@ import type { Artefacts } from '../identity/contract/once.ts';
 import type { Strangers } from '../identity/contract/strangers.ts';
 import type { Log } from '../lib/log.ts';
 import { createAdapter } from './adapter.ts';
-import { basePathOf, belowMount, MOUNT } from './mount-path.ts';
+import { basePathOf, belowMount, MOUNT, withoutEnd } from './mount-path.ts';
 import { type AccountOf, type IssuerSettings, providerOptions, SCOPES } from './options.ts';
 import { errorPage, SECURITY_HEADERS } from './pages.ts';
 
@@ -100,7 +100,7 @@ export function createEmbeddedIssuer(options: EmbeddedIssuerOptions): EmbeddedIs
       maxAge: ttlSeconds().interaction * 1_000,
       signed: false,
     });
-    return `${consoleUrl.replace(/\/+$/, '')}${interactionPath}?interaction=${uid}`;
+    return `${withoutEnd(consoleUrl)}${interactionPath}?interaction=${uid}`;
   }
 
   /** Throws 429. */

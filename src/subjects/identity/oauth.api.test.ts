@@ -85,6 +85,12 @@ test('a person comes to the console with the tokens of the controller in the fra
   expect((await browser(callback)).status).toBe(401);
 });
 
+test('a browser that began nothing is 401, whatever it brings along', async () => {
+  const { client } = replicas[0];
+  for (const query of ['', '?error=access_denied&state=x', '?code=x&state=y'])
+    expect((await client.get(`/user/oauth/callback${query}`)).status).toBe(401);
+});
+
 test('one of twenty browsers that come back at once with one state gets tokens', async () => {
   const browser = openBrowser();
   const callback = await logIn(browser);
