@@ -53,6 +53,7 @@ export function fill(
   stores.registries.swap([storedRegistry('remote', 1), storedRegistry('local', 2)], nextVersion());
   stores.secrets.swap(objects.secrets ?? [], nextVersion());
   stores.configMaps.swap([], nextVersion());
+  stores.roles.swap([], nextVersion());
   for (const key of [...ESSENTIAL_KINDS, ...ESSENTIAL_BUS_KINDS])
     if (!stores[key].synced) stores[key].swap([], nextVersion());
 }

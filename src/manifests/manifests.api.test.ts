@@ -589,7 +589,7 @@ describe('a role that permits more than every microservice may', () => {
 
   test('is given to an account by users who may bind it', async () => {
     const strong = account('strong', roleRef);
-    expect(await verdict(dora(), 'POST', at('serviceaccounts'), strong)).toContain('only who may bind this role');
+    expect(await verdict(dora(), 'POST', at('serviceaccounts'), strong)).toContain('only who may bind a role');
     expect(await verdict(dora(), 'POST', at('serviceaccounts'), account('weak', { name: 'microservice' }))).toBe(
       'allowed',
     );
@@ -603,14 +603,14 @@ describe('a role that permits more than every microservice may', () => {
 
   test('is given to an entry by users who may bind it, and stays in the edits of others', async () => {
     const strong = object('Application', 'strong', entries('agent-admin', undefined));
-    expect(await verdict(dora(), 'POST', at('applications'), strong)).toContain('only who may bind this role');
+    expect(await verdict(dora(), 'POST', at('applications'), strong)).toContain('only who may bind a role');
     await person('skerry', 'sre').request('POST', at('applications'), strong);
     const change = (spec: object) => verdict(dora(), 'PATCH', at('applications', 'strong'), { spec }, MERGE);
     expect(await change({ description: 'x' })).toBe('allowed');
-    expect(await change(entries('agent-admin', 'agent-admin'))).toContain('only who may bind this role');
+    expect(await change(entries('agent-admin', 'agent-admin'))).toContain('only who may bind a role');
     const most = (last?: string) => entries(...Array.from({ length: 127 }, () => undefined), last);
     expect(await change(most())).toBe('allowed');
-    expect(await change(most('agent-admin'))).toContain('only who may bind this role');
+    expect(await change(most('agent-admin'))).toContain('only who may bind a role');
   });
 });
 

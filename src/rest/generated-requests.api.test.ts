@@ -27,7 +27,9 @@ test(
     });
     const { origin } = await cluster.startReplica();
     const folder = temporaryFolder();
-    writeFileSync(join(folder, 'openapi.json'), JSON.stringify(openApiDocument(routes)));
+    // Logins are off here: their routes answer the 501 that they list.
+    const served = routes.filter(({ errors }) => !errors?.includes(501));
+    writeFileSync(join(folder, 'openapi.json'), JSON.stringify(openApiDocument(served)));
     const { code, output } = await run(folder, program, [
       ...['run', 'openapi.json', '--url', origin, '--checks', CHECKS, '--max-examples', String(EXAMPLES)],
       ...['--header', `Authorization: Bearer ${await cluster.token('admin')}`, '--output-truncate', 'true'],

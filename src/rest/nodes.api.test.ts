@@ -337,11 +337,6 @@ describe('actions', () => {
     });
     expect((await admin.post(`/node/${uuid}/version/rollback`)).status).toBe(204);
   });
-
-  test('operations that are not implemented get 501', async () => {
-    expect(await admin.get('/roles')).toMatchObject({ status: 501, body: { code: 'NOT_IMPLEMENTED' } });
-    expect((await replica.client.get('/roles')).status).toBe(401);
-  });
 });
 
 describe('access', () => {
