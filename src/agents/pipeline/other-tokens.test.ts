@@ -38,6 +38,21 @@ function clusterToken({ uuid, now }: Subject, audience: string, sub = `system:se
   return `${signed}.${sign('sha256', Buffer.from(signed), rsa).toString('base64url')}`;
 }
 
+/** An access token of a person, as the controller or another provider issues it, whose subject is the node. */
+function accessToken({ uuid, now }: Subject): string {
+  const iat = Math.floor(now / 1000);
+  const claims = {
+    iss: 'https://skerry.example/oidc',
+    aud: 'controller',
+    sub: uuid,
+    iat,
+    exp: iat + 900,
+    groups: ['admin'],
+  };
+  const signed = `${base64url({ alg: 'RS256', kid: 'k' })}.${base64url({ ...claims, token_use: 'access' })}`;
+  return `${signed}.${sign('sha256', Buffer.from(signed), rsa).toString('base64url')}`;
+}
+
 /** A token that the key of the node signs for something else than the controller. */
 function agentToken({ uuid, identity, now }: Subject, claims: { aud: string[]; tokenUse?: string }): string {
   const all = { sub: uuid, iss: NODE_TOKEN_ISSUER, ...(claims as { aud: string[]; tokenUse: string }) };
@@ -84,6 +99,9 @@ const TOKENS: Record<string, (subject: Subject) => string> = {
   'the token of a user or of the service account of one': (subject) => clusterToken(subject, TOKEN_AUDIENCE),
   'a token of the cluster that has the uuid of the node as subject': (subject) =>
     clusterToken(subject, 'https://kubernetes.default.svc', subject.uuid),
+  'an access token of a person': accessToken,
+  'the cookie of a step of a login': () => createHmac('sha256', 'key').update('uid').digest('base64url'),
+  'a code of a second factor': () => '492039',
   'the token of a replica for its leader and for relays': (subject) => clusterToken(subject, 'skerry-replicas'),
   'a provisioning key': () => randomUUID(),
   'the sealed position of the node': ({ uuid }) =>
@@ -146,6 +164,7 @@ const FILES: Record<string, string> = {
   'agent/src/content/volume-mounts/service-accounts.ts': 'the token of a workload for the local API',
   'cli/src/commands/provision.ts': 'a provisioning key',
   'cli/src/context/controller.ts': 'the token of a user or of the service account of one',
+  'cli/src/context/login.ts': 'an access token of a person',
   'cli/src/context/token.ts': 'the token of a user or of the service account of one',
   'src/replicas/internal-verifier.ts': 'the token of a replica for its leader and for relays',
   'src/replicas/leader-client.ts': 'the token of a replica for its leader and for relays',
@@ -156,6 +175,11 @@ const FILES: Record<string, string> = {
   'src/agents/server.ts': NODE_TOKENS,
   'src/datastore/provisioning-keys.ts': 'a provisioning key',
   'src/desired/rules/revision.ts': 'the fingerprint of a Secret',
+  'src/external-issuer/verify.ts': 'an access token of a person',
+  'src/identity/jwt.ts': 'an access token of a person',
+  'src/identity/step-cookie.ts': 'the cookie of a step of a login',
+  'src/subjects/identity/routes/own-account.ts': 'an access token of a person',
+  'src/subjects/identity/rules/totp.ts': 'a code of a second factor',
   'src/kube/service-account.ts': 'the token of a replica for its leader and for relays',
   'src/rest/access/reviews.ts': 'the token of a user or of the service account of one',
   'src/sessions/relay.ts': 'the token of a replica for its leader and for relays',
@@ -164,7 +188,7 @@ const FILES: Record<string, string> = {
 };
 
 const ISSUES_OR_ACCEPTS =
-  /signToken\(|Bearer \$\{|'TokenRequest'|'TokenReview'|bearerOf\(|nodeTokenOf\(|tokenClaims\(|createHmac\(|provisioningKeyName\(/;
+  /signToken\(|Bearer \$\{|'TokenRequest'|'TokenReview'|bearerOf\(|nodeTokenOf\(|tokenClaims\(|createHmac\(|provisioningKeyName\(|SignJWT\(|jwtVerify\(/;
 
 test('each file that issues or accepts a credential names the token that is tried in place of a node token', () => {
   const files = globSync('{src,agent/src,cli/src}/**/*.ts')
