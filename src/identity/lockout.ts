@@ -48,12 +48,13 @@ export function createLockout({ users, policy, strangers, events, now }: Lockout
         return undefined;
       }
       const event = { human: taken.user.email, address: by.address, requestId: by.requestId };
-      if (await check(taken.user)) {
+      const passed = await check(taken.user);
+      if (passed) {
         charged.refund();
         const { user } = await users.change(
           taken.user.uuid,
           ({ secrets: { attempts } }) => ({
-            next: { attempts: RESETTING.has(door) ? NONE : givenBack(attempts) },
+            next: { attempts: passed === true && RESETTING.has(door) ? NONE : givenBack(attempts) },
             result: undefined,
           }),
           signal,

@@ -114,12 +114,12 @@ export type AttemptDoor =
 export interface AccountLockout {
   /**
    * Takes one of the account's attempts by a conditional write, then runs `check`; success gives it back, and at the doors that ask for
-   * everything (login, mfa-disable) resets. An unknown, locked or deleted account runs `dummy`. Resolves with the user, or undefined: the caller says the same words for every undefined.
+   * everything (login, mfa-disable) resets, unless only a part was right and the rest was not sent. An unknown, locked or deleted account runs `dummy`. Resolves with the user, or undefined: the caller says the same words for every undefined.
    */
   attempt(
     who: { email: string } | { uuid: string },
     by: LoginContext,
-    what: { check(user: StoredUser): Promise<boolean>; dummy(): Promise<void>; door: AttemptDoor },
+    what: { check(user: StoredUser): Promise<boolean | 'in part'>; dummy(): Promise<void>; door: AttemptDoor },
     signal: AbortSignal,
   ): Promise<StoredUser | undefined>;
 }

@@ -84,7 +84,9 @@ async function login(
         if (!(await door.passwords.verify(password, candidate.secrets.password?.hash, signal))) return false;
         if (!mustShowCode(door.duties(candidate))) return true;
         isCodeMissing = totp === '';
-        return !isCodeMissing && (await door.secondFactor?.use(candidate, totp, signal)) === true;
+        // The next request has the code: neither a guess, nor a whole login.
+        if (isCodeMissing) return 'in part';
+        return (await door.secondFactor?.use(candidate, totp, signal)) === true;
       },
       dummy: async () => void (await door.passwords.verify(password, undefined, signal)),
     },
@@ -92,10 +94,12 @@ async function login(
   );
   if (!user) {
     // Names that nobody has are only counted: they may be passwords that were typed into the wrong field.
-    const isKnown = isCodeMissing || (await door.users.byEmail(name, signal)) !== undefined;
-    if (isKnown) door.events.record({ what: 'login', human: name, ok: false, ...by });
-    if (isCodeMissing) throw new HttpError(401, 'MFA_CODE_REQUIRED', 'send the code of the second factor as totp');
+    if (await door.users.byEmail(name, signal)) door.events.record({ what: 'login', human: name, ok: false, ...by });
     throw wrongCredentials();
+  }
+  if (isCodeMissing) {
+    door.events.record({ what: 'login', human: name, ok: false, ...by });
+    throw new HttpError(401, 'MFA_CODE_REQUIRED', 'send the code of the second factor as totp');
   }
   if (mustEnroll(door.duties(user)))
     throw new HttpError(
