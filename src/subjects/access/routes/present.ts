@@ -5,6 +5,9 @@ import { isPresent } from '../../../rest/objects/deletion.ts';
 import { bindingName, current, isV3Binding, newestOf } from '../rules/v3-binding.ts';
 import { isV3Role } from '../rules/v3-role.ts';
 
+/** Whether an object of the cluster can have the name: the API server takes it as one part of a path. */
+const isPartOfPath = (name: string): boolean => name !== '.' && name !== '..' && !/[/%]/.test(name);
+
 /** The present role or binding that a path names: as the API server has it now. */
 async function present<T extends NativeRole | NativeRoleBinding>(
   objects: Objects<T, 'name'>,
@@ -12,6 +15,7 @@ async function present<T extends NativeRole | NativeRoleBinding>(
   isIt: (object: T) => boolean,
   signal: AbortSignal,
 ): Promise<T | undefined> {
+  if (!isPartOfPath(name)) return undefined;
   const find = () => newestOf(objects.find('name', name).filter(isPresent));
   const fresh = async (known: string) => {
     const now = await objects.read(known, signal);
