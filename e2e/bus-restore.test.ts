@@ -47,60 +47,64 @@ const hubIsReady = () =>
     timeoutMs: 120_000,
   });
 
-test.runIf(process.env.SKERRY_NIGHTLY === '1')('a restore of etcd undoes no revocation at a server of the bus, whose later tokens the controller takes over', async () => {
-  await send('POST', '/application', 201, { name: 'shop', busConfig: { busAccess: true }, microservices: [] });
-  for (const name of ['stays', 'gone']) await send('POST', '/bus/accounts/shop/users', 201, { name });
-  const { token: operator = '' } = await until('the operator to have a token', async () => {
-    const found = await texts(operatorSecretName());
-    return found.token !== undefined && found;
-  });
-  const { token: systemToken = '' } = await until('the account of the servers to have a token', async () => {
-    const found = await accountTexts('SYS');
-    return found.token !== undefined && found;
-  });
-  const system = { publicKey: decodeToken(systemToken)?.sub ?? '', token: () => systemToken };
-  const server = await startBusServer({ operator, system });
-  await send('PUT', '/bus/hub', 200, { host: '127.0.0.1', serverPort: server.serverPort });
-  await hubIsReady();
-  const [stays, gone] = [await until('a user', () => userOf('stays')), await until('a user', () => userOf('gone'))];
-  const isLetIn = (user: typeof stays) =>
-    busClient(server.url, user).then(
-      async (client) => {
-        await client.close();
-        return true;
+test.runIf(process.env.SKERRY_NIGHTLY === '1')(
+  'a restore of etcd undoes no revocation at a server of the bus, whose later tokens the controller takes over',
+  async () => {
+    await send('POST', '/application', 201, { name: 'shop', busConfig: { busAccess: true }, microservices: [] });
+    for (const name of ['stays', 'gone']) await send('POST', '/bus/accounts/shop/users', 201, { name });
+    const { token: operator = '' } = await until('the operator to have a token', async () => {
+      const found = await texts(operatorSecretName());
+      return found.token !== undefined && found;
+    });
+    const { token: systemToken = '' } = await until('the account of the servers to have a token', async () => {
+      const found = await accountTexts('SYS');
+      return found.token !== undefined && found;
+    });
+    const system = { publicKey: decodeToken(systemToken)?.sub ?? '', token: () => systemToken };
+    const server = await startBusServer({ operator, system });
+    await send('PUT', '/bus/hub', 200, { host: '127.0.0.1', serverPort: server.serverPort });
+    await hubIsReady();
+    const [stays, gone] = [await until('a user', () => userOf('stays')), await until('a user', () => userOf('gone'))];
+    const isLetIn = (user: typeof stays) =>
+      busClient(server.url, user).then(
+        async (client) => {
+          await client.close();
+          return true;
+        },
+        () => false,
+      );
+    for (const user of [stays, gone]) expect(await isLetIn(user)).toBe(true);
+    const snapshot = join(folder, 'snapshot');
+    await cluster.whileDown((etcd) => cpSync(etcd, snapshot, { recursive: true }));
+
+    const open = await busClient(server.url, gone);
+    await send('DELETE', '/bus/accounts/shop/users/gone', 204);
+    await open.closed();
+    expect(await isLetIn(gone)).toBe(false);
+    const later = decodeToken((await accountTexts('shop')).token ?? '');
+    expect(Object.keys(later?.nats.revocations ?? {})).toEqual([gone.publicKey]);
+
+    await cluster.whileDown((etcd) => {
+      rmSync(etcd, { recursive: true, force: true });
+      cpSync(snapshot, etcd, { recursive: true });
+    });
+    const adopted = await until(
+      'the revocation to be in the datastore again',
+      async () => {
+        const token = decodeToken((await accountTexts('shop')).token ?? '');
+        return token?.nats.revocations?.[gone.publicKey] !== undefined && token;
       },
-      () => false,
+      { timeoutMs: 120_000 },
     );
-  for (const user of [stays, gone]) expect(await isLetIn(user)).toBe(true);
-  const snapshot = join(folder, 'snapshot');
-  await cluster.whileDown((etcd) => cpSync(etcd, snapshot, { recursive: true }));
-
-  const open = await busClient(server.url, gone);
-  await send('DELETE', '/bus/accounts/shop/users/gone', 204);
-  await open.closed();
-  expect(await isLetIn(gone)).toBe(false);
-  const later = decodeToken((await accountTexts('shop')).token ?? '');
-  expect(Object.keys(later?.nats.revocations ?? {})).toEqual([gone.publicKey]);
-
-  await cluster.whileDown((etcd) => {
-    rmSync(etcd, { recursive: true, force: true });
-    cpSync(snapshot, etcd, { recursive: true });
-  });
-  const adopted = await until(
-    'the revocation to be in the datastore again',
-    async () => {
-      const token = decodeToken((await accountTexts('shop')).token ?? '');
-      return token?.nats.revocations?.[gone.publicKey] !== undefined && token;
-    },
-    { timeoutMs: 120_000 },
-  );
-  expect(adopted.sub).toBe(later?.sub);
-  expect(adopted.iat).toBeGreaterThan(later?.iat ?? Number.NaN);
-  await hubIsReady();
-  expect(await isLetIn(gone)).toBe(false);
-  expect(await isLetIn(stays)).toBe(true);
-  // Later revocations act as ever.
-  await send('DELETE', '/bus/accounts/shop/users/stays', 204);
-  await until('the server to refuse', async () => !(await isLetIn(stays)));
-  expect(await isLetIn(gone)).toBe(false);
-}, 600_000);
+    expect(adopted.sub).toBe(later?.sub);
+    expect(adopted.iat).toBeGreaterThan(later?.iat ?? Number.NaN);
+    await hubIsReady();
+    expect(await isLetIn(gone)).toBe(false);
+    expect(await isLetIn(stays)).toBe(true);
+    // Later revocations act as ever.
+    await send('DELETE', '/bus/accounts/shop/users/stays', 204);
+    await until('the server to refuse', async () => !(await isLetIn(stays)));
+    expect(await isLetIn(gone)).toBe(false);
+  },
+  600_000,
+);
