@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
-import http from 'node:http';
-import https from 'node:https';
 import { line } from '../../../src/terminal/safe.ts';
+import { askController } from './ask-controller.ts';
 import { controllerUrl, isReadable } from './controller-address.ts';
 import { CommandError, UnreachableError } from './errors.ts';
 
@@ -54,10 +53,15 @@ export interface LoginClient {
 
 export function loginClient(place: LoginPlace, signal: AbortSignal): LoginClient {
   const post = async (path: string, body: object, token?: string) => {
-    const { status, text } = await send(place, path, { body, token, signal }).catch((error: Error) => {
-      signal.throwIfAborted();
-      throw new UnreachableError(`the controller ${place.origin} does not answer: ${line(error.message)}`);
-    });
+    const headers = { ...(token !== undefined && { authorization: `Bearer ${token}` }) };
+    const asked = { method: 'POST', headers, json: body, ca: place.ca, mostBytes: MOST_BYTES } as const;
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(CALL_MS)]);
+    const { status, text } = await askController(`${place.origin}/api/v3${path}`, asked, limit).catch(
+      (error: Error) => {
+        signal.throwIfAborted();
+        throw new UnreachableError(`the controller ${place.origin} does not answer: ${line(error.message)}`);
+      },
+    );
     const answer = objectIn(text);
     if (status === 200 || status === 204) return answer;
     const { code = '', message = `it answered with ${status}` } = answer;
@@ -76,37 +80,6 @@ export function loginClient(place: LoginPlace, signal: AbortSignal): LoginClient
       await post('/user/logout', { ...(refreshToken !== undefined && { refreshToken }) }, accessToken);
     },
   };
-}
-
-function send(
-  { origin, ca }: LoginPlace,
-  path: string,
-  { body, token, signal }: { body: object; token?: string | undefined; signal: AbortSignal },
-): Promise<{ status: number; text: string }> {
-  const { request } = origin.startsWith('https:') ? https : http;
-  const text = JSON.stringify(body);
-  const headers = {
-    'content-type': 'application/json',
-    'content-length': Buffer.byteLength(text),
-    ...(token !== undefined && { authorization: `Bearer ${token}` }),
-  };
-  return new Promise((resolve, reject) => {
-    const options = { method: 'POST', headers, agent: false as const, ...(ca !== undefined && { ca }) };
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(CALL_MS)]);
-    const asked = request(`${origin}/api/v3${path}`, { ...options, signal: limit }, (response) => {
-      const chunks: Buffer[] = [];
-      let bytes = 0;
-      response.on('data', (chunk: Buffer) => {
-        bytes += chunk.length;
-        if (bytes > MOST_BYTES) response.destroy(new Error(`its response has more than ${MOST_BYTES} bytes`));
-        else chunks.push(chunk);
-      });
-      response.once('error', reject);
-      response.once('end', () => resolve({ status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString() }));
-    });
-    asked.once('error', reject);
-    asked.end(text);
-  });
 }
 
 function objectIn(text: string): Record<string, unknown> {
