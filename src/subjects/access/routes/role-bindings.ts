@@ -1,13 +1,10 @@
-import { z } from 'zod';
 import { LABELS } from '../../../api/names.ts';
 import type { NativeRoleBinding } from '../../../api/rbac.ts';
 import { retryOnConflict } from '../../../kube/update.ts';
 import { createGrants } from '../../../rest/access/grants.ts';
 import type { RestDependencies } from '../../../rest/contract/dependencies.ts';
-import { type Call, grouped, route } from '../../../rest/contract/route.ts';
-import * as shapes from '../../../rest/crud/shapes.ts';
 import { isPresent } from '../../../rest/objects/deletion.ts';
-import { quoted, readDocument, requireName, requireUnchanged } from '../../../rules/document.ts';
+import { quoted, requireUnchanged } from '../../../rules/document.ts';
 import { duplicateName, invalid } from '../../../rules/errors.ts';
 import { compareTexts } from '../../../rules/precedence.ts';
 import { validateSpec } from '../../../rules/validate.ts';
@@ -28,10 +25,9 @@ import {
 import { idOfRbac } from '../rules/v3-role.ts';
 import { presentBinding, presentRole } from './present.ts';
 import { refusalOfGrant, replaceBinding, storeNew } from './store.ts';
+import { type Changing, rbacRoutes } from './table.ts';
 
 /** Role bindings of the v3 API, which are RoleBindings of the cluster. The bindings of the installation are not among them. */
-
-type Changing = Pick<Call, 'deps' | 'caller' | 'signal'>;
 
 function list(deps: RestDependencies) {
   const stored = deps.roleBindings.list().filter((binding) => isV3Binding(binding) && isPresent(binding));
@@ -117,110 +113,15 @@ async function remove({ deps, signal }: Changing, name: string): Promise<undefin
   await deps.roleBindings.delete(binding, signal);
 }
 
-/** The JSON body that is equivalent to a document. */
-function readFile(document: unknown, name?: string) {
-  const { metadata, spec } = readDocument(document, 'RoleBinding', {
-    topLevel: ['roleRef', 'subjects'],
-    isClosed: true,
-  });
-  requireName(metadata.name, name, 'metadata.name');
-  return { name: metadata.name, ...spec };
+async function get({ deps, signal }: Changing, name: string) {
+  return readBinding(await presentBinding(deps, name, signal), deps.subjects);
 }
 
-const needs = () => ['roles', 'roleBindings'];
-const named = { params: shapes.nameParam, needs };
-const upload = { kind: 'file', part: 'rolebinding', members: bindingBody } as const;
-
-export const roleBindingRoutes = grouped('Role bindings', [
-  route({
-    method: 'GET',
-    path: '/rolebindings',
-    operation: 'listRoleBindings',
-    summary: 'All role bindings',
-    access: { resource: 'rolebindings', verb: 'list' },
-    needs,
-    reply: { status: 200, schema: z.array(bindingShape) },
-    handler: ({ deps }) => list(deps),
-  }),
-  route({
-    method: 'POST',
-    path: '/rolebindings',
-    operation: 'createRoleBinding',
-    summary: 'Create a role binding',
-    access: { resource: 'rolebindings', verb: 'create' },
-    needs,
-    body: {
-      kind: 'json',
-      schema: shapes.anyObject,
-      documents: bindingBody.meta({ id: 'NewRoleBinding' }),
-      shows: bindingShape,
-    },
-    reply: { status: 201, schema: bindingShape },
-    errors: [400, 409],
-    handler: (call) => create(call, call.body),
-  }),
-  route({
-    method: 'POST',
-    path: '/rolebindings/yaml',
-    operation: 'createRoleBindingFromYaml',
-    summary: 'Create a role binding from a file',
-    description: 'A document of kind RoleBinding.',
-    access: { resource: 'rolebindings', verb: 'create' },
-    needs,
-    body: upload,
-    reply: { status: 201, schema: bindingShape },
-    errors: [400, 409],
-    handler: (call) => create(call, readFile(call.document)),
-  }),
-  route({
-    method: 'GET',
-    path: '/rolebindings/{name}',
-    operation: 'getRoleBinding',
-    summary: 'One role binding',
-    access: { resource: 'rolebindings', verb: 'get', name: 'name' },
-    ...named,
-    reply: { status: 200, schema: bindingShape },
-    handler: async ({ deps, params, signal }) =>
-      readBinding(await presentBinding(deps, params.name, signal), deps.subjects),
-  }),
-  route({
-    method: 'PATCH',
-    path: '/rolebindings/{name}',
-    operation: 'updateRoleBinding',
-    summary: 'Change a role binding, also its name and its role',
-    access: { resource: 'rolebindings', verb: 'patch', name: 'name' },
-    ...named,
-    body: {
-      kind: 'json',
-      schema: shapes.anyObject,
-      documents: bindingChanges.meta({ id: 'RoleBindingChanges' }),
-      shows: bindingShape,
-    },
-    reply: { status: 200, schema: bindingShape },
-    errors: [400, 404, 409],
-    handler: (call) => change(call, call.params.name, call.body),
-  }),
-  route({
-    method: 'PATCH',
-    path: '/rolebindings/yaml/{name}',
-    operation: 'updateRoleBindingFromYaml',
-    summary: 'Change a role binding from a file',
-    access: { resource: 'rolebindings', verb: 'patch', name: 'name' },
-    ...named,
-    body: upload,
-    reply: { status: 200, schema: bindingShape },
-    errors: [400, 404, 409],
-    handler: (call) => change(call, call.params.name, readFile(call.document, call.params.name)),
-  }),
-  route({
-    method: 'DELETE',
-    path: '/rolebindings/{name}',
-    operation: 'deleteRoleBinding',
-    summary: 'Delete a role binding',
-    access: { resource: 'rolebindings', verb: 'delete', name: 'name' },
-    ...named,
-    reply: { status: 204 },
-    errors: [404],
-    handler: (call) => remove(call, call.params.name),
-  }),
-]);
+export const roleBindingRoutes = rbacRoutes({
+  ...{ kind: 'RoleBinding', noun: 'role binding', resource: 'rolebindings', topLevel: ['roleRef', 'subjects'] },
+  needs: ['roles', 'roleBindings'],
+  ...{ body: bindingBody, changes: bindingChanges, shape: bindingShape },
+  about: { change: 'Change a role binding, also its name and its role' },
+  deletion: [404],
+  ...{ list, get, create, change, remove },
+});

@@ -1,15 +1,13 @@
-import { z } from 'zod';
+import type { z } from 'zod';
 import { ANNOTATIONS, LABELS } from '../../../api/names.ts';
 import type { NativeRole } from '../../../api/rbac.ts';
 import { usersOf, usersText } from '../../../kinds/definition.ts';
 import { createGrants } from '../../../rest/access/grants.ts';
 import { knownResources, ownRulesOf, ROLE_NAMES } from '../../../rest/access/roles.ts';
 import type { RestDependencies } from '../../../rest/contract/dependencies.ts';
-import { type Call, grouped, route } from '../../../rest/contract/route.ts';
-import * as shapes from '../../../rest/crud/shapes.ts';
 import { isPresent } from '../../../rest/objects/deletion.ts';
 import { edit } from '../../../rest/objects/edit.ts';
-import { readDocument, requireName, requireUnchanged } from '../../../rules/document.ts';
+import { requireUnchanged } from '../../../rules/document.ts';
 import { conflict } from '../../../rules/errors.ts';
 import { v3Name } from '../../../rules/names.ts';
 import { compareTexts } from '../../../rules/precedence.ts';
@@ -31,10 +29,9 @@ import {
 } from '../rules/v3-role.ts';
 import { presentRole } from './present.ts';
 import { refusalOfGrant, replaceBinding, storeNew } from './store.ts';
+import { type Changing, rbacRoutes } from './table.ts';
 
 /** Roles of the v3 API, which are Roles of the cluster; six belong to the system. */
-
-type Changing = Pick<Call, 'deps' | 'caller' | 'signal'>;
 
 const translationOf = ({ kinds }: Pick<RestDependencies, 'kinds'>) => createTranslation(knownResources(kinds));
 
@@ -141,102 +138,14 @@ async function remove({ deps, signal }: Changing, name: string): Promise<undefin
   await deps.roles.delete(await presentRole(deps, name, signal), signal);
 }
 
-/** The JSON body that is equivalent to a document. */
-function readFile(document: unknown, name?: string) {
-  const { metadata, spec } = readDocument(document, 'Role', { topLevel: ['rules'], isClosed: true });
-  requireName(metadata.name, name, 'metadata.name');
-  return { name: metadata.name, ...spec };
-}
-
-const needs = () => ['roles', 'roleBindings', 'serviceAccounts', 'applications'];
-const named = { params: shapes.nameParam, needs };
-const upload = { kind: 'file', part: 'role', members: roleBody } as const;
-
-export const roleRoutes = grouped('Roles', [
-  route({
-    method: 'GET',
-    path: '/roles',
-    operation: 'listRoles',
-    summary: 'All roles',
-    description: 'The six roles of the system first; these have no number.',
-    access: { resource: 'roles', verb: 'list' },
-    needs,
-    reply: { status: 200, schema: z.array(roleShape) },
-    handler: ({ deps }) => list(deps),
-  }),
-  route({
-    method: 'POST',
-    path: '/roles',
-    operation: 'createRole',
-    summary: 'Create a role',
-    access: { resource: 'roles', verb: 'create' },
-    needs,
-    body: { kind: 'json', schema: shapes.anyObject, documents: roleBody.meta({ id: 'NewRole' }), shows: roleShape },
-    reply: { status: 201, schema: roleShape },
-    errors: [400, 409],
-    handler: (call) => create(call, call.body),
-  }),
-  route({
-    method: 'POST',
-    path: '/roles/yaml',
-    operation: 'createRoleFromYaml',
-    summary: 'Create a role from a file',
-    description: 'A document of kind Role.',
-    access: { resource: 'roles', verb: 'create' },
-    needs,
-    body: upload,
-    reply: { status: 201, schema: roleShape },
-    errors: [400, 409],
-    handler: (call) => create(call, readFile(call.document)),
-  }),
-  route({
-    method: 'GET',
-    path: '/roles/{name}',
-    operation: 'getRole',
-    summary: 'One role',
-    access: { resource: 'roles', verb: 'get', name: 'name' },
-    ...named,
-    reply: { status: 200, schema: roleShape },
-    handler: (call) => get(call, call.params.name),
-  }),
-  route({
-    method: 'PATCH',
-    path: '/roles/{name}',
-    operation: 'updateRole',
-    summary: 'Change a role, also its name',
-    access: { resource: 'roles', verb: 'patch', name: 'name' },
-    ...named,
-    body: {
-      kind: 'json',
-      schema: shapes.anyObject,
-      documents: roleChanges.meta({ id: 'RoleChanges' }),
-      shows: roleShape,
-    },
-    reply: { status: 200, schema: roleShape },
-    errors: [400, 404, 409],
-    handler: (call) => change(call, call.params.name, call.body),
-  }),
-  route({
-    method: 'PATCH',
-    path: '/roles/yaml/{name}',
-    operation: 'updateRoleFromYaml',
-    summary: 'Change a role from a file',
-    access: { resource: 'roles', verb: 'patch', name: 'name' },
-    ...named,
-    body: upload,
-    reply: { status: 200, schema: roleShape },
-    errors: [400, 404, 409],
-    handler: (call) => change(call, call.params.name, readFile(call.document, call.params.name)),
-  }),
-  route({
-    method: 'DELETE',
-    path: '/roles/{name}',
-    operation: 'deleteRole',
-    summary: 'Delete a role',
-    access: { resource: 'roles', verb: 'delete', name: 'name' },
-    ...named,
-    reply: { status: 204 },
-    errors: [400, 404, 409],
-    handler: (call) => remove(call, call.params.name),
-  }),
-]);
+export const roleRoutes = rbacRoutes({
+  ...{ kind: 'Role', noun: 'role', resource: 'roles', topLevel: ['rules'] },
+  needs: ['roles', 'roleBindings', 'serviceAccounts', 'applications'],
+  ...{ body: roleBody, changes: roleChanges, shape: roleShape },
+  about: {
+    list: 'The six roles of the system first; these have no number.',
+    change: 'Change a role, also its name',
+  },
+  deletion: [400, 404, 409],
+  ...{ list, get, create, change, remove },
+});
