@@ -1,3 +1,4 @@
+import type { LoginSession } from '../../subjects/identity/rules/session.ts';
 import type { LoginContext } from './tokens.ts';
 
 /** An AuthUser with the content of its Secret. Immutable; `version` is the resourceVersion of the Secret. */
@@ -21,17 +22,7 @@ export interface UserSecrets {
   attempts: { failed: number; lockedUntil: number };
   devices: readonly { id: string; failed: number; at: number }[];
   reset?: { hash: string; expiresAt: number };
-  sessions: readonly RefreshSession[];
-}
-
-/** One login. `current` and `previous` are SHA-256 of `jti`; times are Unix ms. */
-export interface RefreshSession {
-  family: string;
-  current: string;
-  previous?: string;
-  rotatedAt: number;
-  startedAt: number;
-  expiresAt: number;
+  sessions: readonly LoginSession[];
 }
 
 export interface UserFlags {
