@@ -35,9 +35,9 @@ import { type StoredUsage, trackUsage } from './datastore/usage.ts';
 import { createBrowserLogin } from './external-issuer/browser.ts';
 import { createProviderFetch } from './external-issuer/fetch.ts';
 import { createExternalProvider } from './external-issuer/provider.ts';
-import { createSeals } from './external-issuer/seal.ts';
 import { admitConnections } from './http/admit-connections.ts';
 import { addressOf } from './http/client-address.ts';
+import { createSeals } from './http/seals.ts';
 import { loginOff } from './identity/contract/switch.ts';
 import { createIdentity, type IdentityOptions, type Logins } from './identity/identity.ts';
 import { createLoginEvents } from './identity/login-events.ts';
@@ -606,7 +606,7 @@ function openExternalProvider({ auth, publicUrl = '' }: Config, log: Log) {
   const browser = createBrowserLogin({
     discovery: provider.discovery,
     callback,
-    seals: createSeals(settings.clientSecret),
+    seals: createSeals(() => settings.clientSecret),
     ttlMs: BROWSER_LOGIN_MS,
     asksAgain: false,
     examine: provider.examine,

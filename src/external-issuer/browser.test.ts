@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { createSeals } from '../http/seals.ts';
 import { clientOf, patient, startProvider, type TestProvider } from './_provider.ts';
 import { createBrowserLogin } from './browser.ts';
-import { createSeals } from './seal.ts';
 
 /** The login in the browser, with a real server as the provider and this test as the browser. */
 
@@ -48,7 +48,10 @@ const replica = (secret = 'one secret of all replicas', asksAgain = false) =>
   createBrowserLogin({
     discovery: client.discovery,
     callback: CALLBACK,
-    seals: createSeals(secret, clock),
+    seals: createSeals(
+      () => secret,
+      () => clock.wall(),
+    ),
     ttlMs: 600_000,
     asksAgain,
     examine: client.examine,

@@ -9,6 +9,7 @@ import {
   randomState,
 } from 'openid-client';
 import { HttpError } from '../http/http-error.ts';
+import type { Seals } from '../http/seals.ts';
 import type { BrowserLogin, BrowserTarget } from '../identity/contract/external.ts';
 import type { Once } from '../identity/contract/once.ts';
 import type { TokenPair } from '../identity/contract/tokens.ts';
@@ -17,7 +18,6 @@ import { untilAborted } from '../lib/until-aborted.ts';
 import { type ProviderDiscovery, providerUnavailable } from './discovery.ts';
 import { providerProblem } from './fetch.ts';
 import { opaqueToken, PROVIDER_SCOPE, type TokenProblem } from './provider.ts';
-import type { Seals } from './seal.ts';
 
 export interface BrowserLoginOptions {
   discovery: Pick<ProviderDiscovery, 'configuration'>;

@@ -1,16 +1,9 @@
-import {
-  createCipheriv,
-  createDecipheriv,
-  generateKeyPair,
-  hkdfSync,
-  type JsonWebKey,
-  randomBytes,
-  randomUUID,
-} from 'node:crypto';
+import { generateKeyPair, type JsonWebKey, randomBytes, randomUUID } from 'node:crypto';
 import { promisify } from 'node:util';
 import { FIELD_MANAGERS, IDENTITY_SECRETS, LABELS } from '../api/names.ts';
 import { CORE_RESOURCES, type Secret } from '../api/resources.ts';
 import { decodeData, encodeData } from '../datastore/keyed-text.ts';
+import { createSeals } from '../http/seals.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { MutableStore } from '../kube/store.ts';
 import { createOrUpdate } from '../kube/update.ts';
@@ -113,8 +106,6 @@ export function createKeys(options: KeysOptions): SigningKeys & StoredKeys {
     const key = content?.keys.find((one) => one.kid === kid);
     return key && publicJwk(key);
   };
-  const sealKey = (purpose: string) =>
-    Buffer.from(hkdfSync('sha256', content?.sessionSecret ?? '', '', `skerry seal ${purpose}`, 32));
 
   return {
     get signing() {
@@ -145,27 +136,7 @@ export function createKeys(options: KeysOptions): SigningKeys & StoredKeys {
     get cookieKeys() {
       return content?.cookieKeys ?? [];
     },
-    seal(purpose, value, ttlMs) {
-      if (!content) throw new TypeError('the keys have not been read');
-      const iv = randomBytes(12);
-      const cipher = createCipheriv('aes-256-gcm', sealKey(purpose), iv);
-      const text = JSON.stringify({ value, until: now() + ttlMs });
-      const sealed = Buffer.concat([cipher.update(text), cipher.final()]);
-      return Buffer.concat([iv, cipher.getAuthTag(), sealed]).toString('base64url');
-    },
-    open<T>(purpose: string, sealed: string): T | undefined {
-      const bytes = Buffer.from(sealed, 'base64url');
-      if (!content || bytes.length < 29) return undefined;
-      try {
-        const decipher = createDecipheriv('aes-256-gcm', sealKey(purpose), bytes.subarray(0, 12));
-        decipher.setAuthTag(bytes.subarray(12, 28));
-        const text = Buffer.concat([decipher.update(bytes.subarray(28)), decipher.final()]).toString();
-        const { value, until } = JSON.parse(text) as { value: T; until: number };
-        return until > now() ? value : undefined;
-      } catch {
-        return undefined;
-      }
-    },
+    ...createSeals(() => content?.sessionSecret, now),
     get sessionsNotBefore() {
       return content?.sessionsNotBefore ?? 0;
     },
