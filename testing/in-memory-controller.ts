@@ -71,6 +71,12 @@ export async function startInMemoryController(
   const config = testConfig('', NAMESPACE, { EVENT_AUDIT_ENABLED: 'false', ...env });
   const stores = createStores({ namespace: NAMESPACE });
   fill(stores, size);
+  // Before the leader makes objects of its own, which a reset removes like all others.
+  const fromTheStart = new Set(
+    Object.values(KINDS).flatMap(({ key }) =>
+      (stores[key] as unknown as Store<KubeObject>).list().map(({ metadata }) => `${key}/${metadata.name}`),
+    ),
+  );
   const { objectsRead, readers } = watchStores(stores);
   const cluster = createInMemoryApiServer(stores, { isCounted: ({ name }) => !BOOKKEEPING.test(name) });
   const { client } = cluster;
@@ -241,7 +247,7 @@ export async function startInMemoryController(
         const { name, labels } = metadata;
         const isCore = key === 'secrets' || key === 'configMaps';
         const object = store.get(NAMESPACE, name);
-        if (!object || (isCore ? !isOfTest(labels) : FROM_THE_START.has(`${key}/${name}`))) continue;
+        if (!object || (isCore ? !isOfTest(labels) : fromTheStart.has(`${key}/${name}`))) continue;
         cluster.edit(object, (copy) => {
           copy.metadata.finalizers = [];
         });
@@ -254,11 +260,6 @@ export async function startInMemoryController(
   const isOfTest = (labels: Readonly<Record<string, string>> = {}) =>
     [LABELS.authority, LABELS.certificate, LABELS.platform, LABELS.bus].some((label) => label in labels) ||
     labels[LABELS.shareable] === 'true';
-  const FROM_THE_START = new Set(
-    Object.values(KINDS).flatMap(({ key }) =>
-      (stores[key] as unknown as Store<KubeObject>).list().map(({ metadata }) => `${key}/${metadata.name}`),
-    ),
-  );
 
   // A replica that begins to lead drops its former observations.
   agents.observations.entries();
