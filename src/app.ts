@@ -58,7 +58,7 @@ import {
 import { addLeaderWork, type LeaderWorkOptions } from './leader.ts';
 import { systemClock } from './lib/clock.ts';
 import type { Log } from './lib/log.ts';
-import { createReplicas, replicaUuid, startHeartbeat } from './replicas/replicas.ts';
+import { createReplicas, type Heartbeat, replicaUuid, startHeartbeat } from './replicas/replicas.ts';
 import {
   type ClusterDependenciesOptions,
   createClusterDependencies,
@@ -226,7 +226,9 @@ export async function createApp(
   const segments = createSegments({ client, namespace });
   const audit = config.audit.isEnabled ? building.use(createAuditLog({ segments, log, metrics })) : undefined;
   const auditing = audit && { audit: { record: audit.record, recordsAddresses: config.audit.recordsAddresses } };
-  const logins = await openIdentity(config, { client, stores, audit, log, now });
+  let heartbeat: Heartbeat | undefined;
+  const replicas = () => heartbeat?.active ?? REPLICAS;
+  const logins = await openIdentity(config, { client, stores, audit, replicas, log, now });
   const clientAddress = (request: IncomingMessage) => addressOf(request, config.server.trustProxy);
   const addresses: App['addresses'] = {};
   const browserLogins = building.use(
@@ -398,7 +400,9 @@ export async function createApp(
       addresses.metrics = (await ops.listen({ port: config.metricsPort, host })).port;
       const address = internalAddress(config, internal);
       leadership.join(address);
-      running.use(startHeartbeat({ client, namespace, identity, host: hostOf(address), ...versionsOf(config), log }));
+      heartbeat = running.use(
+        startHeartbeat({ client, namespace, identity, host: hostOf(address), ...versionsOf(config), log }),
+      );
       running.use(leadership);
       void agents.run(stop.signal);
       void logins?.run(stop.signal);
@@ -419,7 +423,7 @@ export async function createApp(
   };
 }
 
-interface IdentitySources extends Pick<IdentityOptions, 'client' | 'stores' | 'log'> {
+interface IdentitySources extends Pick<IdentityOptions, 'client' | 'stores' | 'replicas' | 'log'> {
   audit: Pick<AuditLog, 'record'> | undefined;
   now(): number;
 }
@@ -430,14 +434,14 @@ const LONGEST_PAUSE_MS = 120_000;
 /** Users and logins of the mode embedded; absent while logins are off. Called before this replica takes the Lease. */
 async function openIdentity(
   config: Config,
-  { client, stores, audit, log, now }: IdentitySources,
+  { client, stores, audit, replicas, log, now }: IdentitySources,
 ): Promise<Logins | undefined> {
   const { auth, publicUrl, namespace } = config;
   const { embedded } = auth;
   if (!embedded || !publicUrl || loginOff({ publicUrl, allowsHttp: auth.allowsHttp }) !== undefined) return undefined;
   const age = await leaseAge(client, { namespace, name: LEASE }, Date.now()).catch(() => Number.POSITIVE_INFINITY);
   return createIdentity({
-    ...{ client, namespace, stores, log, now },
+    ...{ client, namespace, stores, replicas, log, now },
     mayBeRestored: (age ?? 0) > LONGEST_PAUSE_MS,
     issuer: `${withoutSlash(publicUrl)}/oidc`,
     audience: embedded.clientId,
@@ -448,11 +452,10 @@ async function openIdentity(
       recordsAddresses: config.audit.recordsAddresses,
       clock: systemClock,
     }),
-    replicas: () => REPLICAS,
   });
 }
 
-/** Replicas that an installation has: bounds of the whole installation are shared among them. */
+/** Replicas that an installation counts as having until this one has looked: bounds of the installation are shared among them. */
 const REPLICAS = 2;
 
 /** By their Leases: these are few, and only a new leader asks. */

@@ -13,7 +13,7 @@ import { type Benchmark, by, type Context, type Row } from '../benchmark.ts';
 import { costOf, rateOf } from '../cost.ts';
 import type { Answer } from '../http.ts';
 import { liveHeap } from '../inspector.ts';
-import { assertAllAnswered, openLoop, type Send } from '../load.ts';
+import { assertAllAnswered, closedLoop, openLoop, type Send } from '../load.ts';
 import { createPeople, makePeople, type People, type Person } from '../people.ts';
 import { percentile } from '../percentile.ts';
 import { memoryOf } from '../processes.ts';
@@ -96,7 +96,7 @@ export const identity: Benchmark = {
     const sends = sendsOf(people, crowd, victims);
     // Before anything is measured: first polls wait for their connections, and code is compiled.
     assertAllAnswered(await openLoop(POLLS_PER_SECOND, 2, sender(stack, POLLS_PER_SECOND * 2)));
-    assertAllAnswered(await openLoop(10, PEOPLE / 10, sends.logins));
+    assertAllAnswered(await closedLoop(PEOPLE, 2, sends.logins));
     Object.assign(figures, await profileCost(context, stack, people, crowd));
     const notes = [
       `verification is measured in the process of the benchmark, ${by(context, VERIFICATIONS)} tokens`,

@@ -2,6 +2,7 @@ import { givenBack, reserved } from '../subjects/identity/rules/attempts.ts';
 import type { LoginPolicy } from '../subjects/identity/rules/policy.ts';
 import type { LoginEvents, Strangers } from './contract/strangers.ts';
 import type { AccountLockout, AttemptDoor, StoredUser, UserStore } from './contract/users.ts';
+import { createHashQueue } from './hash-queue.ts';
 
 /**
  * Doors that ask for the password and the code at once. Another door proves a part: if it reset, who knows the password could
@@ -11,6 +12,12 @@ const RESETTING: ReadonlySet<AttemptDoor> = new Set(['login', 'mfa-disable']);
 const NONE = { failed: 0, lockedUntil: 0 };
 
 const changedAt = ({ secrets: { password } }: StoredUser) => password?.changedAt;
+
+/**
+ * Attempts at once; more wait. What strangers may write has room for these, so that people who come at the same time wait for each
+ * other rather than be refused.
+ */
+const AT_ONCE = { parallel: 5, waiting: 64 } as const;
 
 export interface LockoutOptions {
   users: UserStore;
@@ -42,36 +49,46 @@ export function createLockout({ users, policy, strangers, events, now }: Lockout
     return result && { user, locks: result.lockedUntil > 0 };
   }
 
+  const turns = createHashQueue(AT_ONCE);
   return {
-    async attempt(who, by, { check, dummy, door, commit }, signal) {
-      const charged = strangers.charge(by.address, by.device);
-      const found = await ('uuid' in who ? users.byUuid(who.uuid, signal) : users.byEmail(who.email, signal));
-      const taken = found && (await reserve(found, signal));
-      if (!taken) {
-        await dummy();
-        strangers.failed(by.address);
-        return undefined;
-      }
-      const event = { human: taken.user.email, address: by.address, requestId: by.requestId };
-      const passed = await check(taken.user);
-      if (passed) {
-        charged.refund();
-        const { user, result: counts } = await users.change(
-          taken.user,
-          (present) => {
-            // The password was changed or reset while the former one was compared: it opens nothing any more.
-            if (changedAt(present) !== changedAt(taken.user)) return { result: false };
-            const { attempts } = present.secrets;
-            const left = passed === true && RESETTING.has(door) ? NONE : givenBack(attempts);
-            return { next: { ...(passed === true && commit?.(present)), attempts: left }, result: true };
-          },
-          signal,
-        );
-        return counts ? user : undefined;
-      }
-      strangers.failed(by.address);
-      if (taken.locks) events.record({ ...event, what: 'lockout', ok: false });
-      return undefined;
+    async attempt(...given) {
+      const [, { address }, , signal] = given;
+      // Who is refused anyway takes no place in the queue.
+      strangers.check(address);
+      return await turns.run(() => attempt(...given), signal);
     },
   };
+
+  async function attempt(
+    ...[who, by, { check, dummy, door, commit }, signal]: Parameters<AccountLockout['attempt']>
+  ): Promise<StoredUser | undefined> {
+    const charged = strangers.charge(by.address, by.device);
+    const found = await ('uuid' in who ? users.byUuid(who.uuid, signal) : users.byEmail(who.email, signal));
+    const taken = found && (await reserve(found, signal));
+    if (!taken) {
+      await dummy();
+      strangers.failed(by.address);
+      return undefined;
+    }
+    const event = { human: taken.user.email, address: by.address, requestId: by.requestId };
+    const passed = await check(taken.user);
+    if (passed) {
+      charged.refund();
+      const { user, result: counts } = await users.change(
+        taken.user,
+        (present) => {
+          // The password was changed or reset while the former one was compared: it opens nothing any more.
+          if (changedAt(present) !== changedAt(taken.user)) return { result: false };
+          const { attempts } = present.secrets;
+          const left = passed === true && RESETTING.has(door) ? NONE : givenBack(attempts);
+          return { next: { ...(passed === true && commit?.(present)), attempts: left }, result: true };
+        },
+        signal,
+      );
+      return counts ? user : undefined;
+    }
+    strangers.failed(by.address);
+    if (taken.locks) events.record({ ...event, what: 'lockout', ok: false });
+    return undefined;
+  }
 }
