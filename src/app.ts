@@ -228,7 +228,7 @@ export async function createApp(
   const auditing = audit && { audit: { record: audit.record, recordsAddresses: config.audit.recordsAddresses } };
   let heartbeat: Heartbeat | undefined;
   const replicas = () => heartbeat?.active ?? REPLICAS;
-  const logins = await openIdentity(config, { client, stores, audit, replicas, log, now });
+  const logins = await openIdentity(config, { client, stores, audit, replicas, log, metrics, now });
   const clientAddress = (request: IncomingMessage) => addressOf(request, config.server.trustProxy);
   const addresses: App['addresses'] = {};
   const browserLogins = building.use(
@@ -322,6 +322,14 @@ export async function createApp(
   measureFleet(metrics, { leadership, stores, kinds, agents, usage, budgets, now });
 
   const external = building.use(openExternalProvider(config, log));
+  metrics.loginsFrom(() => {
+    const { signingKeySeconds, ...ofInstallation } = logins?.figures() ?? {};
+    return {
+      ...(leadership.isLeading && ofInstallation),
+      ...(signingKeySeconds !== undefined && { signingKeySeconds }),
+      ...(external && { providerUp: external.provider.problem === undefined ? 1 : 0 }),
+    };
+  });
   const deps = createClusterDependencies({
     client,
     namespace,
@@ -425,6 +433,7 @@ export async function createApp(
 
 interface IdentitySources extends Pick<IdentityOptions, 'client' | 'stores' | 'replicas' | 'log'> {
   audit: Pick<AuditLog, 'record'> | undefined;
+  metrics: Metrics;
   now(): number;
 }
 
@@ -434,14 +443,14 @@ const LONGEST_PAUSE_MS = 120_000;
 /** Users and logins of the mode embedded; absent while logins are off. Called before this replica takes the Lease. */
 async function openIdentity(
   config: Config,
-  { client, stores, audit, replicas, log, now }: IdentitySources,
+  { client, stores, audit, replicas, log, metrics, now }: IdentitySources,
 ): Promise<Logins | undefined> {
   const { auth, publicUrl, namespace } = config;
   const { embedded } = auth;
   if (!embedded || !publicUrl || loginOff({ publicUrl, allowsHttp: auth.allowsHttp }) !== undefined) return undefined;
   const age = await leaseAge(client, { namespace, name: LEASE }, Date.now()).catch(() => Number.POSITIVE_INFINITY);
   return createIdentity({
-    ...{ client, namespace, stores, replicas, log, now },
+    ...{ client, namespace, stores, replicas, log, metrics, now },
     mayBeRestored: (age ?? 0) > LONGEST_PAUSE_MS,
     issuer: `${withoutSlash(publicUrl)}/oidc`,
     audience: embedded.clientId,

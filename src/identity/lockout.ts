@@ -1,5 +1,7 @@
 import { givenBack, reserved } from '../subjects/identity/rules/attempts.ts';
 import type { LoginPolicy } from '../subjects/identity/rules/policy.ts';
+import { HttpError } from '../http/http-error.ts';
+import type { LoginMetrics } from './contract/metrics.ts';
 import type { LoginEvents, Strangers } from './contract/strangers.ts';
 import type { AccountLockout, AttemptDoor, StoredUser, UserStore } from './contract/users.ts';
 import { createHashQueue } from './hash-queue.ts';
@@ -24,6 +26,7 @@ export interface LockoutOptions {
   policy(): LoginPolicy;
   strangers: Strangers;
   events: LoginEvents;
+  metrics?: Pick<LoginMetrics, 'loginAttempt' | 'lockout'>;
   /** Unix ms */
   now(): number;
 }
@@ -32,7 +35,7 @@ export interface LockoutOptions {
  * Attempts of an account: each is taken by a conditional write before the password or code is compared, so that no number of
  * guesses at the same time, at any replica, is compared more often than the policy allows.
  */
-export function createLockout({ users, policy, strangers, events, now }: LockoutOptions): AccountLockout {
+export function createLockout({ users, policy, strangers, events, metrics, now }: LockoutOptions): AccountLockout {
   /** The user with one attempt less; undefined when the account is locked or there is none. */
   async function reserve(
     found: StoredUser,
@@ -52,10 +55,15 @@ export function createLockout({ users, policy, strangers, events, now }: Lockout
   const turns = createHashQueue(AT_ONCE);
   return {
     async attempt(...given) {
-      const [, { address }, , signal] = given;
-      // Who is refused anyway takes no place in the queue.
-      strangers.check(address);
-      return await turns.run(() => attempt(...given), signal);
+      const [, { address }, { door }, signal] = given;
+      try {
+        // Who is refused anyway takes no place in the queue.
+        strangers.check(address);
+        return await turns.run(() => attempt(...given), signal);
+      } catch (error) {
+        if (error instanceof HttpError && error.status === 429) metrics?.loginAttempt({ door, outcome: 'refused' });
+        throw error;
+      }
     },
   };
 
@@ -66,6 +74,7 @@ export function createLockout({ users, policy, strangers, events, now }: Lockout
     const found = await ('uuid' in who ? users.byUuid(who.uuid, signal) : users.byEmail(who.email, signal));
     const taken = found && (await reserve(found, signal));
     if (!taken) {
+      metrics?.loginAttempt({ door, outcome: 'none' });
       await dummy();
       strangers.failed(by.address);
       return undefined;
@@ -85,10 +94,15 @@ export function createLockout({ users, policy, strangers, events, now }: Lockout
         },
         signal,
       );
+      metrics?.loginAttempt({ door, outcome: counts ? (passed === true ? 'passed' : 'part') : 'wrong' });
       return counts ? user : undefined;
     }
+    metrics?.loginAttempt({ door, outcome: 'wrong' });
     strangers.failed(by.address);
-    if (taken.locks) events.record({ ...event, what: 'lockout', ok: false });
+    if (taken.locks) {
+      metrics?.lockout();
+      events.record({ ...event, what: 'lockout', ok: false });
+    }
     return undefined;
   }
 }
