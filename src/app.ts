@@ -57,6 +57,7 @@ import {
 import { addLeaderWork, type LeaderWorkOptions } from './leader.ts';
 import { systemClock } from './lib/clock.ts';
 import type { Log } from './lib/log.ts';
+import { createLoginPages, hasLoginPages, LOGIN_PATH } from './login-pages/pages.ts';
 import { createReplicas, replicaUuid, startHeartbeat } from './replicas/replicas.ts';
 import {
   type ClusterDependenciesOptions,
@@ -355,6 +356,8 @@ export async function createApp(
   if (tls) building.use(tls.subscribe((credentials) => rest.serveCertificate(credentials)));
   rest.mountFirst((request, response) => agents.routes.handle(request, response));
   if (browserLogins) rest.mountFirst(browserLogins.issuer.handle);
+  const pages = openLoginPages(config);
+  if (pages) rest.mountFirst(pages);
   rest.mountFirst(
     createInstall({
       ...placeOf(config),
@@ -639,6 +642,14 @@ async function openProvider(
   if (!logins || !embedded) return undefined;
   const url = withoutSlash(publicUrl);
   return await openBrowserLogins({ ...embedded, publicUrl: url, consoleUrl: consoleUrl ?? url }, logins, options);
+}
+
+/** The pages of logins in the browser; absent while logins are off, and where a console has its own. */
+function openLoginPages({ auth, publicUrl }: Config) {
+  if (!publicUrl || loginOff({ publicUrl, allowsHttp: auth.allowsHttp }) !== undefined) return undefined;
+  const urls = { publicUrl: withoutSlash(publicUrl), consoleUrl: auth.consoleUrl ?? withoutSlash(publicUrl) };
+  const { interactionPath = LOGIN_PATH } = auth.embedded?.browser ?? {};
+  return hasLoginPages(urls) ? createLoginPages({ ...urls, interactionPath }) : undefined;
 }
 
 /** Users and logins as REST has them. */

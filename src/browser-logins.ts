@@ -9,6 +9,7 @@ import { createInteractions } from './identity/interactions.ts';
 import { STEP_COOKIE, stepCookie } from './identity/step-cookie.ts';
 import { systemClock } from './lib/clock.ts';
 import type { Log } from './lib/log.ts';
+import { hasLoginPages, stylesheetOf } from './login-pages/pages.ts';
 import { tooOften } from './rest/contract/errors.ts';
 
 export interface BrowserLoginsOptions {
@@ -49,6 +50,7 @@ export async function openBrowserLogins(
     settings: {
       ...{ ...urls, clientId, interactionPath },
       ...(consoleClientId && { consoleClientId }),
+      ...(hasLoginPages(urls) && { stylesheet: stylesheetOf(urls.consoleUrl) }),
       ttlSeconds: () => ({
         session: policy().refreshTokenTtlSeconds,
         idToken: policy().accessTokenTtlSeconds,

@@ -2,6 +2,7 @@ import type { EventEmitter } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { errors, type KoaContextWithOIDC, Provider } from 'oidc-provider';
 import { errorBody, HttpError, replyTo, retryAfter } from '../http/http-error.ts';
+import { PAGE_HEADERS } from '../http/page.ts';
 import { json, send } from '../http/reply.ts';
 import type { EmbeddedIssuer } from '../identity/contract/issuer.ts';
 import type { SigningKeys } from '../identity/contract/keys.ts';
@@ -11,7 +12,7 @@ import type { Log } from '../lib/log.ts';
 import { createAdapter } from './adapter.ts';
 import { basePathOf, belowMount, MOUNT, withoutEnd } from './mount-path.ts';
 import { type AccountOf, type IssuerSettings, providerOptions, SCOPES } from './options.ts';
-import { errorPage, SECURITY_HEADERS } from './pages.ts';
+import { errorPage } from './pages.ts';
 
 export interface EmbeddedIssuerOptions {
   settings: IssuerSettings;
@@ -120,7 +121,7 @@ export function createEmbeddedIssuer(options: EmbeddedIssuerOptions): EmbeddedIs
 
   function serve(rest: string, request: IncomingMessage, response: ServerResponse): void {
     const path = rest.replace(/\?.*$/s, '');
-    for (const [name, value] of Object.entries(SECURITY_HEADERS)) response.setHeader(name, value);
+    for (const [name, value] of Object.entries(PAGE_HEADERS)) response.setHeader(name, value);
     if (path === '/jwks' && (request.method === 'GET' || request.method === 'HEAD')) {
       send(response, json(keys.publicJwks(), { headers: { 'cache-control': 'no-store' } }));
       return;
