@@ -58,7 +58,7 @@ describe('the pages of a login', () => {
   test('are the same document for every request, with nothing of its query', async () => {
     const ask = await serve();
     const { text: page } = await ask('/login/oauth');
-    for (const query of ['?interaction=%3Cscript%3E', '?oauthError="><img src=x>', "?'onload=alert(1)"])
+    for (const query of ['?interaction=%3Cscript%3E', '?oauthError="><img/src=x>', "?'onload=alert(1)"])
       expect((await ask(`/login/oauth${query}`)).text).toBe(page);
     for (const view of LOGIN_VIEWS) expect(page).toContain(`data-view="${view}"`);
   });
