@@ -37,6 +37,7 @@ import { createProviderFetch } from './external-issuer/fetch.ts';
 import { createExternalProvider } from './external-issuer/provider.ts';
 import { admitConnections } from './http/admit-connections.ts';
 import { addressOf } from './http/client-address.ts';
+import { createCrossOrigin } from './http/cross-origin.ts';
 import { createSeals } from './http/seals.ts';
 import { loginOff } from './identity/contract/switch.ts';
 import { createIdentity, type IdentityOptions, type Logins } from './identity/identity.ts';
@@ -354,6 +355,8 @@ export async function createApp(
   building.use(flushOnChange(stores, deps.authorizer));
   const rest = building.use(openRest(config, { deps, tls, log, metrics }));
   if (tls) building.use(tls.subscribe((credentials) => rest.serveCertificate(credentials)));
+  const crossOrigin = openCrossOrigin(config);
+  if (crossOrigin) rest.mountFirst(crossOrigin);
   rest.mountFirst((request, response) => agents.routes.handle(request, response));
   if (browserLogins) rest.mountFirst(browserLogins.issuer.handle);
   const pages = openLoginPages(config);
@@ -644,12 +647,24 @@ async function openProvider(
   return await openBrowserLogins({ ...embedded, publicUrl: url, consoleUrl: consoleUrl ?? url }, logins, options);
 }
 
-/** The pages of logins in the browser; absent while logins are off, and where a console has its own. */
-function openLoginPages({ auth, publicUrl }: Config) {
+/** Where people log in; absent while logins are off. */
+function loginUrls({ auth, publicUrl }: Config) {
   if (!publicUrl || loginOff({ publicUrl, allowsHttp: auth.allowsHttp }) !== undefined) return undefined;
-  const urls = { publicUrl: withoutSlash(publicUrl), consoleUrl: auth.consoleUrl ?? withoutSlash(publicUrl) };
-  const { interactionPath = LOGIN_PATH } = auth.embedded?.browser ?? {};
-  return hasLoginPages(urls) ? createLoginPages({ ...urls, interactionPath }) : undefined;
+  return { publicUrl: withoutSlash(publicUrl), consoleUrl: auth.consoleUrl ?? withoutSlash(publicUrl) };
+}
+
+/** The pages of logins in the browser; absent where a console has its own. */
+function openLoginPages(config: Config) {
+  const urls = loginUrls(config);
+  const { interactionPath = LOGIN_PATH } = config.auth.embedded?.browser ?? {};
+  return urls && hasLoginPages(urls) ? createLoginPages({ ...urls, interactionPath }) : undefined;
+}
+
+/** What scripts of the console may request; absent where the console has the origin of the controller. */
+function openCrossOrigin(config: Config) {
+  const urls = loginUrls(config);
+  const hasConsoleClient = config.auth.embedded?.browser.consoleClientId !== undefined;
+  return urls && createCrossOrigin({ ...urls, hasConsoleClient });
 }
 
 /** Users and logins as REST has them. */

@@ -184,6 +184,10 @@ function pinUrls(provider: Provider, publicUrl: string): void {
   });
 }
 
+/** Headers that let scripts of another origin read the answer: those of the controller stay, those of the library do not. */
+const sharing = (ctx: KoaContextWithOIDC) =>
+  Object.entries(ctx.response.headers).filter(([name]) => name.startsWith('access-control-'));
+
 /** Around every request of the provider: what it answers beyond the code flow is taken away. */
 async function guard(ctx: KoaContextWithOIDC, next: () => Promise<unknown>): Promise<void> {
   const mode = ctx.query.response_mode;
@@ -193,8 +197,10 @@ async function guard(ctx: KoaContextWithOIDC, next: () => Promise<unknown>): Pro
     ctx.body = errorPage('unsupported_response_mode', 'response_mode: only query is supported');
     return;
   }
+  const given = sharing(ctx);
   await next();
-  for (const name of Object.keys(ctx.response.headers)) if (name.startsWith('access-control-')) ctx.remove(name);
+  for (const [name] of sharing(ctx)) ctx.remove(name);
+  for (const [name, value] of given) ctx.set(name, String(value));
   if (ctx.status === 404 && !ctx.body) {
     ctx.status = 404;
     ctx.body = errorBody(new HttpError(404, 'ROUTE_NOT_FOUND', 'there is no such route'));
