@@ -72,6 +72,7 @@ import type { IdentityDoor } from './rest/contract/identity-door.ts';
 import { DEFAULT_LIMITS } from './rest/contract/limits.ts';
 import { createWriteBudgets } from './rest/objects/budgets.ts';
 import { presentNodes } from './rest/objects/present.ts';
+import { limitAttempts, type TakeAttempt } from './rest/server/rates.ts';
 import type { RestServer } from './rest/server/server.ts';
 import { type Budgets, budgetsOf, QUANTITIES } from './rules/budget.ts';
 import { nodeUuid } from './rules/identity.ts';
@@ -227,9 +228,10 @@ export async function createApp(
   const logins = openIdentity(config, { client, stores, audit, log, now });
   const clientAddress = (request: IncomingMessage) => addressOf(request, config.server.trustProxy);
   const addresses: App['addresses'] = {};
+  const attempt = limitAttempts(config.auth.attempts);
   const browserLogins = building.use(
     await openProvider(config, logins, {
-      addressOf: clientAddress,
+      ...{ addressOf: clientAddress, attempt },
       origin: () => (addresses.rest ? ownOrigin(config, addresses.rest) : undefined),
       ...{ log, now },
     }),
@@ -353,7 +355,7 @@ export async function createApp(
     metrics: { access: metrics.access },
   });
   building.use(flushOnChange(stores, deps.authorizer));
-  const rest = building.use(openRest(config, { deps, tls, log, metrics }));
+  const rest = building.use(openRest(config, { deps, tls, attempt, log, metrics }));
   if (tls) building.use(tls.subscribe((credentials) => rest.serveCertificate(credentials)));
   const crossOrigin = openCrossOrigin(config);
   if (crossOrigin) rest.mountFirst(crossOrigin);
@@ -716,16 +718,17 @@ const SPARE_CONNECTIONS = 64;
 
 interface OpenRestOptions {
   deps: RestDependencies;
+  attempt: TakeAttempt;
   tls: TlsSource | undefined;
   log: Log;
   metrics: Metrics;
 }
 
-function openRest(config: Config, { deps, tls, log, metrics }: OpenRestOptions) {
+function openRest(config: Config, { deps, tls, attempt, log, metrics }: OpenRestOptions) {
   const { trustProxy } = config.server;
   const { cert, key } = tls?.current ?? {};
   return createRest({
-    deps,
+    ...{ deps, attempt },
     limits: {
       connections: {
         ...DEFAULT_LIMITS.connections,

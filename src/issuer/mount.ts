@@ -32,8 +32,8 @@ export interface EmbeddedIssuerOptions {
 /** Interactions under way, of all people at all replicas. */
 export const MOST_INTERACTIONS = 1_000;
 
-/** Paths where a credential is tried, and so can be guessed. */
-const GUESSABLE = /^\/(?:token|revoke|me|session\/end(?:\/confirm)?)$/;
+/** Paths where a login begins, or where a credential is tried, and so can be guessed. */
+const GUESSABLE = /^\/(?:auth|token|revoke|me|session\/end(?:\/confirm)?)$/;
 const LOOPBACK = /^(?:127\.|::1$|::ffff:127\.)/;
 
 interface Current {
@@ -107,6 +107,8 @@ export function createEmbeddedIssuer(options: EmbeddedIssuerOptions): EmbeddedIs
   /** Throws 429. */
   function admit(path: string, request: IncomingMessage): void {
     const address = addressOf(request);
+    // The controller itself redeems codes over this listener, for all people; its secret has 256 bits.
+    if (GUESSABLE.test(path) && !(path === '/token' && LOOPBACK.test(address))) attempt(address);
     if (path === '/auth') {
       if (artefacts.interactions >= MOST_INTERACTIONS)
         throw new HttpError(429, 'TOO_MANY_REQUESTS', 'too many logins are under way, try again later', {
@@ -115,8 +117,6 @@ export function createEmbeddedIssuer(options: EmbeddedIssuerOptions): EmbeddedIs
       strangers.interaction(address);
       strangers.charge(address, undefined);
     }
-    // The controller itself redeems codes over this listener, for all people; its secret has 256 bits.
-    if (GUESSABLE.test(path) && !LOOPBACK.test(address)) attempt(address);
   }
 
   function serve(rest: string, request: IncomingMessage, response: ServerResponse): void {
