@@ -218,6 +218,7 @@ function showTokens(token: string): void {
 
 const PROBLEMS: Readonly<Record<string, string>> = {
   access_denied: 'The login was refused.',
+  login_expired: 'The login took too long, or another browser began it.',
   opaque_token: 'The provider gives tokens that this controller cannot read. Ask your administrator.',
   missing_groups: 'The provider says no groups of you: no role counts. Ask your administrator.',
 };

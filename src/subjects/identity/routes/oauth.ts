@@ -76,13 +76,23 @@ export const oauthRoutes = grouped('User', [
     async handler({ query, deps, headers, signal, client }) {
       const door = browserDoor(deps);
       const { browser, urls } = door;
-      const outcome = await browser.finish(paramsOf(query), cookieIn(client.cookie), signal);
+      const outcome = await browser
+        .finish(paramsOf(query), cookieIn(client.cookie), signal)
+        .catch((error) => Promise.reject(leadingAway(error, urls.console)));
       headers['set-cookie'] = cookieOf(urls, '', 0);
       headers.location = await placeOf(outcome, door, { client, signal });
       return undefined;
     },
   }),
 ]);
+
+/** A refusal that takes the code out of the address bar: people see the page of the console in its place. */
+const leadingAway = (error: unknown, console: string) =>
+  error instanceof HttpError && error.status === 401
+    ? new HttpError(401, 'UNAUTHENTICATED', error.message, {
+        headers: { refresh: `0; url=${console}/login?oauthError=login_expired` },
+      })
+    : error;
 
 /** Where the browser goes: tokens are in the fragment, which no server sees. */
 async function placeOf(
