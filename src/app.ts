@@ -45,6 +45,7 @@ import { createLoginEvents } from './identity/login-events.ts';
 import { sweepLogins } from './identity/sweep.ts';
 import { createInstall, type InstallOptions } from './install/install.ts';
 import { createLatestRelease } from './install/packages.ts';
+import { leaseAge } from './kube/lease-age.ts';
 import {
   createEventRecorder,
   createLeadership,
@@ -144,6 +145,9 @@ export interface AppOverrides extends Pick<ClusterDependenciesOptions, 'authenti
   now?: () => number;
 }
 
+/** The Lease of the leader. */
+const LEASE = 'skerry-controller';
+
 /**
  * The composition root: creates the parts of the process in the order in which they need each other.
  */
@@ -166,7 +170,7 @@ export async function createApp(
     createLeadership({
       client,
       namespace,
-      name: 'skerry-controller',
+      name: LEASE,
       identity,
       dataAnnotation: `${GROUP}/leader`,
       log,
@@ -200,9 +204,7 @@ export async function createApp(
     ids.reset();
   };
   epochs.onRestored(startOver);
-  epochs.onRestored(() => {
-    logins?.restored(stop.signal).catch((err) => log.error({ err }, 'Logins of before the restore go on'));
-  });
+  epochs.onRestored(() => void logins?.restored(stop.signal));
   // Each use has its own limits, so that none takes the events of another one.
   const recorderOf = (client: KubeClient) =>
     overrides.events ??
@@ -212,6 +214,8 @@ export async function createApp(
   leadership.onWentBack(() => {
     startOver();
     epochs.invalidate();
+    // Also when nodes were sent nothing since the backup: somebody may have logged out.
+    void logins?.restored(stop.signal);
   });
 
   const tls = openTls(config, { client, stores, log }, stop.signal);
@@ -225,7 +229,7 @@ export async function createApp(
   const segments = createSegments({ client, namespace });
   const audit = config.audit.isEnabled ? building.use(createAuditLog({ segments, log, metrics })) : undefined;
   const auditing = audit && { audit: { record: audit.record, recordsAddresses: config.audit.recordsAddresses } };
-  const logins = openIdentity(config, { client, stores, audit, log, now });
+  const logins = await openIdentity(config, { client, stores, audit, log, now });
   const clientAddress = (request: IncomingMessage) => addressOf(request, config.server.trustProxy);
   const addresses: App['addresses'] = {};
   const attempt = limitAttempts(config.auth.attempts);
@@ -428,13 +432,21 @@ interface IdentitySources extends Pick<IdentityOptions, 'client' | 'stores' | 'l
   now(): number;
 }
 
-/** Users and logins of the mode embedded; absent while logins are off. */
-function openIdentity(config: Config, { client, stores, audit, log, now }: IdentitySources): Logins | undefined {
+/** Beyond this age of the Lease no replica ran: the datastore may have been restored meanwhile. */
+const LONGEST_PAUSE_MS = 120_000;
+
+/** Users and logins of the mode embedded; absent while logins are off. Called before this replica takes the Lease. */
+async function openIdentity(
+  config: Config,
+  { client, stores, audit, log, now }: IdentitySources,
+): Promise<Logins | undefined> {
   const { auth, publicUrl, namespace } = config;
   const { embedded } = auth;
   if (!embedded || !publicUrl || loginOff({ publicUrl, allowsHttp: auth.allowsHttp }) !== undefined) return undefined;
+  const age = await leaseAge(client, { namespace, name: LEASE }, Date.now()).catch(() => Number.POSITIVE_INFINITY);
   return createIdentity({
     ...{ client, namespace, stores, log, now },
+    mayBeRestored: (age ?? 0) > LONGEST_PAUSE_MS,
     issuer: `${withoutSlash(publicUrl)}/oidc`,
     audience: embedded.clientId,
     prefix: auth.groupsPrefix,

@@ -54,6 +54,8 @@ export interface IdentityOptions {
   ttls: Pick<Partial<LoginPolicy>, 'accessTokenTtlSeconds' | 'refreshTokenTtlSeconds'>;
   bootstrap: Pick<BootstrapOptions, 'given' | 'maySayPassword'>;
   events: LoginEvents;
+  /** the datastore may have been restored while no replica ran: every login of before ends */
+  mayBeRestored?: boolean;
   /** active replicas, this one included */
   replicas(): number;
   checked?: PasswordsOptions['checked'];
@@ -80,7 +82,7 @@ export interface Logins {
   events: LoginEvents;
   policy(): LoginPolicy;
   duties(user: StoredUser): Duties;
-  /** Ends every login: the datastore was restored from a snapshot. */
+  /** Ends every login: the datastore was restored from a snapshot. Resolves when that is written; never rejects. */
   restored(signal: AbortSignal): Promise<void>;
   /** Follows the Secrets, and makes what the first start needs. Returns when the signal aborts; never rejects. */
   run(signal: AbortSignal): Promise<void>;
@@ -165,14 +167,16 @@ export function createIdentity(options: IdentityOptions): Logins {
     events,
     policy,
     duties,
-    restored: keys.endSessions,
+    restored: endLogins,
     async run(signal) {
       const follow = { client, log, ...(options.metrics && { metrics: options.metrics }) };
+      // Before the Secrets are read: until then no refresh is answered.
+      if (options.mayBeRestored) void endLogins(signal);
       using _ = client.observeWrites(CORE_RESOURCES.secrets, metadataOf(secrets));
       await using reflectors = new AsyncDisposableStack();
       for (const store of [secrets, keySecret, interactions])
         reflectors.use(startReflector({ ...follow, store }, signal));
-      await ensureKeys(signal);
+      await persist(keys.ensure, 'The keys of logins are not made yet', signal);
       await bootstrap(
         { client, namespace, users, groups: stores.authGroups, passwords, policy, log, ...options.bootstrap },
         signal,
@@ -181,13 +185,19 @@ export function createIdentity(options: IdentityOptions): Logins {
     },
   };
 
-  async function ensureKeys(signal: AbortSignal): Promise<void> {
+  function endLogins(signal: AbortSignal): Promise<void> {
+    log.warn({}, 'Every login of before ends: the datastore was restored from a backup, or no replica ran for minutes');
+    return persist(keys.endSessions, 'The end of every login of before is not written yet', signal);
+  }
+
+  /** Writes the keys, again until that succeeds. */
+  async function persist(write: (signal: AbortSignal) => Promise<void>, failure: string, signal: AbortSignal) {
     while (!signal.aborted) {
       try {
-        return await keys.ensure(signal);
+        return await write(signal);
       } catch (error) {
         if (signal.aborted) return;
-        log.warn({ err: error }, 'The keys of logins are not made yet; the controller tries again');
+        log.warn({ err: error }, `${failure}; the controller tries again`);
         await new Promise<void>((resolve) => clock.after(KEYS_RETRY_MS, resolve));
       }
     }

@@ -10,6 +10,8 @@ import type { AccountLockout, AttemptDoor, StoredUser, UserStore } from './contr
 const RESETTING: ReadonlySet<AttemptDoor> = new Set(['login', 'mfa-disable']);
 const NONE = { failed: 0, lockedUntil: 0 };
 
+const changedAt = ({ secrets: { password } }: StoredUser) => password?.changedAt;
+
 export interface LockoutOptions {
   users: UserStore;
   policy(): LoginPolicy;
@@ -25,9 +27,12 @@ export interface LockoutOptions {
  */
 export function createLockout({ users, policy, strangers, events, now }: LockoutOptions): AccountLockout {
   /** The user with one attempt less; undefined when the account is locked or there is none. */
-  async function reserve(uuid: string, signal: AbortSignal): Promise<{ user: StoredUser; locks: boolean } | undefined> {
+  async function reserve(
+    found: StoredUser,
+    signal: AbortSignal,
+  ): Promise<{ user: StoredUser; locks: boolean } | undefined> {
     const { user, result } = await users.change(
-      uuid,
+      found,
       (present) => {
         const attempts = reserved(present.secrets.attempts, now(), policy());
         return attempts ? { next: { attempts }, result: attempts } : { result: undefined };
@@ -38,10 +43,10 @@ export function createLockout({ users, policy, strangers, events, now }: Lockout
   }
 
   return {
-    async attempt(who, by, { check, dummy, door }, signal) {
+    async attempt(who, by, { check, dummy, door, commit }, signal) {
       const charged = strangers.charge(by.address, by.device);
       const found = await ('uuid' in who ? users.byUuid(who.uuid, signal) : users.byEmail(who.email, signal));
-      const taken = found && (await reserve(found.uuid, signal));
+      const taken = found && (await reserve(found, signal));
       if (!taken) {
         await dummy();
         strangers.failed(by.address);
@@ -51,15 +56,18 @@ export function createLockout({ users, policy, strangers, events, now }: Lockout
       const passed = await check(taken.user);
       if (passed) {
         charged.refund();
-        const { user } = await users.change(
-          taken.user.uuid,
-          ({ secrets: { attempts } }) => ({
-            next: { attempts: passed === true && RESETTING.has(door) ? NONE : givenBack(attempts) },
-            result: undefined,
-          }),
+        const { user, result: counts } = await users.change(
+          taken.user,
+          (present) => {
+            // The password was changed or reset while the former one was compared: it opens nothing any more.
+            if (changedAt(present) !== changedAt(taken.user)) return { result: false };
+            const { attempts } = present.secrets;
+            const left = passed === true && RESETTING.has(door) ? NONE : givenBack(attempts);
+            return { next: { ...(passed === true && commit?.(present)), attempts: left }, result: true };
+          },
           signal,
         );
-        return user;
+        return counts ? user : undefined;
       }
       strangers.failed(by.address);
       if (taken.locks) events.record({ ...event, what: 'lockout', ok: false });

@@ -4,7 +4,7 @@ import type { LoginPolicy } from '../subjects/identity/rules/policy.ts';
 import { type LoginSession, type RefreshVerdict, refreshed, withSession } from '../subjects/identity/rules/session.ts';
 import type { SigningKeys } from './contract/keys.ts';
 import type { LoginEvents } from './contract/strangers.ts';
-import type { LoginContext, TokenIssuer, TokenPair } from './contract/tokens.ts';
+import type { BegunLogin, LoginContext, TokenIssuer, TokenPair } from './contract/tokens.ts';
 import type { StoredUser, UserStore } from './contract/users.ts';
 import { kidOf, signed, unverified, verifiedClaims } from './jwt.ts';
 import { sha256 } from './secrets.ts';
@@ -71,6 +71,23 @@ export function createTokens(options: TokensOptions): TokenIssuer {
       signing(),
     );
 
+  function begin(): BegunLogin {
+    signing();
+    const family = randomUUID();
+    const jti = randomUUID();
+    const at = now();
+    return {
+      sessions: ({ secrets: { sessions } }) =>
+        withSession(sessions, { family, current: sha256(jti), now: at, notBefore: keys.sessionsNotBefore }, policy()),
+      async tokens(user) {
+        const session = user.secrets.sessions.find((one) => one.family === family);
+        if (!session) throw new Error('the session of a login was not written');
+        const [access, refresh] = await Promise.all([accessToken(user, at), refreshToken(user, session, jti, at)]);
+        return { accessToken: access, refreshToken: refresh };
+      },
+    };
+  }
+
   async function claimsOf(token: string, signal: AbortSignal): Promise<{ sub: string; jti: string; family: string }> {
     const read = unverified(token);
     const kid = read && kidOf(read);
@@ -86,28 +103,16 @@ export function createTokens(options: TokensOptions): TokenIssuer {
     issuer,
     audience,
 
+    begin,
+
     async login(user, _by, signal) {
-      signing();
-      const family = randomUUID();
-      const jti = randomUUID();
-      const at = now();
-      const { user: written, result: session } = await users.change(
-        user.uuid,
-        (present) => {
-          const { sessionsNotBefore: notBefore } = keys;
-          const sessions = withSession(
-            present.secrets.sessions,
-            { family, current: sha256(jti), now: at, notBefore },
-            policy(),
-          );
-          return { next: { sessions }, result: sessions.at(-1) as LoginSession };
-        },
+      const begun = begin();
+      const { user: written } = await users.change(
+        user,
+        (present) => ({ next: { sessions: begun.sessions(present) }, result: undefined }),
         signal,
       );
-      return {
-        accessToken: await accessToken(written, at),
-        refreshToken: await refreshToken(written, session, jti, at),
-      };
+      return begun.tokens(written);
     },
 
     async refresh(token, by, signal): Promise<Required<TokenPair>> {
@@ -120,7 +125,7 @@ export function createTokens(options: TokensOptions): TokenIssuer {
       if (due) throw due;
       let at = now();
       const { user, result: verdict } = await users.change<RefreshVerdict>(
-        sub,
+        before,
         (present) => {
           at = now();
           const times = { now: at, arrivedAt: by.arrivedAt, notBefore: keys.sessionsNotBefore };

@@ -54,10 +54,11 @@ export interface UserStore {
   byUuid(uuid: string, signal: AbortSignal): Promise<StoredUser | undefined>;
   /**
    * Reads live, lets `decide` say the next secrets, and writes them if nobody wrote in between; else reads and decides again.
-   * `decide` is pure and may throw; without `next` and `flags` nothing is written.
+   * `decide` is pure and may throw; without `next` and `flags` nothing is written. A user that this request has just read is not
+   * read again, unless somebody wrote in between.
    */
   change<R>(
-    uuid: string,
+    user: string | StoredUser,
     decide: (user: StoredUser) => UserChange<R>,
     signal: AbortSignal,
   ): Promise<{ user: StoredUser; result: R; lost: number }>;
@@ -110,7 +111,13 @@ export interface AccountLockout {
   attempt(
     who: { email: string } | { uuid: string },
     by: LoginContext,
-    what: { check(user: StoredUser): Promise<boolean | 'in part'>; dummy(): Promise<void>; door: AttemptDoor },
+    what: {
+      check(user: StoredUser): Promise<boolean | 'in part'>;
+      dummy(): Promise<void>;
+      door: AttemptDoor;
+      /** Pure: written together with the success. */
+      commit?(user: StoredUser): UserChange<unknown>['next'];
+    },
     signal: AbortSignal,
   ): Promise<StoredUser | undefined>;
 }

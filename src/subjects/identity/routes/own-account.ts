@@ -74,6 +74,8 @@ async function login(
   signal: AbortSignal,
 ) {
   let isCodeMissing = false;
+  let isFactorDue = false;
+  const begun = door.tokens.begin();
   const name = normalEmail(email);
   const user = await door.lockout.attempt(
     { email: name },
@@ -89,6 +91,10 @@ async function login(
         return (await door.secondFactor?.use(candidate, totp, signal)) === true;
       },
       dummy: async () => void (await door.passwords.verify(password, undefined, signal)),
+      commit(present) {
+        isFactorDue = mustEnroll(door.duties(present));
+        return isFactorDue ? {} : { sessions: begun.sessions(present) };
+      },
     },
     signal,
   );
@@ -101,13 +107,13 @@ async function login(
     door.events.record({ what: 'login', human: name, ok: false, ...by });
     throw new HttpError(401, 'MFA_CODE_REQUIRED', 'send the code of the second factor as totp');
   }
-  if (mustEnroll(door.duties(user)))
+  if (isFactorDue)
     throw new HttpError(
       401,
       'MFA_ENROLLMENT_REQUIRED',
       'a group of this user asks for a second factor: enrol one by a login in the browser',
     );
-  const tokens = await door.tokens.login(user, by, signal);
+  const tokens = await begun.tokens(user);
   door.events.record({ what: 'login', human: user.email, ok: true, ...by });
   return tokens;
 }
