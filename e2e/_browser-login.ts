@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { BrowserWindow } from '../hack/chromium.ts';
 import { freePort } from '../hack/ports.ts';
 import { totpCode } from '../src/subjects/identity/rules/totp.ts';
@@ -14,7 +15,9 @@ export interface LoginStack {
   controller: ControllerProcess;
   /** the public URL */
   url: string;
-  /** Calls a route below /api/v3 as the first administrator. */
+  /** Calls a route below /api/v3, as often as it is asked for patience. Throws for other refusals. */
+  call(method: string, path: string, body?: object, token?: string, cookie?: string): Promise<Record<string, unknown>>;
+  /** The same as the first administrator. */
   admin(method: string, path: string, body?: object): Promise<Record<string, unknown>>;
   /** A user with the password TEMPORARY, which has to be changed. */
   user(email: string, groups: readonly string[]): Promise<void>;
@@ -34,12 +37,16 @@ export async function startLogins(env: Record<string, string> = {}): Promise<Log
       ...env,
     },
   });
-  const call = async (method: string, path: string, body?: object, token = '') => {
+  const call: LoginStack['call'] = async (method: string, path: string, body?: object, token = '', cookie = '') => {
     const response = await fetch(`${url}/api/v3${path}`, {
       method,
-      headers: { 'content-type': 'application/json', ...(token && { authorization: `Bearer ${token}` }) },
+      headers: { 'content-type': 'application/json', cookie, ...(token && { authorization: `Bearer ${token}` }) },
       ...(body && { body: JSON.stringify(body) }),
     });
+    if (response.status === 429) {
+      await sleep(Number(response.headers.get('retry-after')) * 1_000);
+      return call(method, path, body, token, cookie);
+    }
     const reply = (await response.json().catch(() => ({}))) as Record<string, unknown>;
     if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${JSON.stringify(reply)}`);
     return reply;
@@ -47,7 +54,7 @@ export async function startLogins(env: Record<string, string> = {}): Promise<Log
   const { accessToken } = await until('the administrator to log in', () => call('POST', '/user/login', ADMIN));
   const admin: LoginStack['admin'] = (method, path, body) => call(method, path, body, String(accessToken));
   return {
-    ...{ stack, controller, url, admin },
+    ...{ stack, controller, url, call, admin },
     user: async (email, groups) => void (await admin('POST', '/users', { email, password: TEMPORARY, groups })),
   };
 }
@@ -65,7 +72,23 @@ export async function fill(window: BrowserWindow, ...texts: readonly string[]): 
     if (index > 0) await window.press('Tab');
     await window.type(text);
   }
-  await window.press('Enter');
+  // A person waits as long as the page says.
+  do {
+    await window.press('Enter');
+    await window.until(`!document.querySelector('[data-view]:not([hidden]) button:disabled')`, 'the answer');
+  } while (/Try again in/.test(await problemOf(window)));
+}
+
+/** Opens the form of a login. */
+export async function begin(window: BrowserWindow, url: string): Promise<void> {
+  do {
+    await window.go(`${url}/login`);
+    await shows(window, 'start');
+    await window.press('Enter');
+    await window.until(`location.pathname !== '/login' && document.readyState === 'complete'`, 'the form');
+    // The provider refuses for a moment where too many have begun.
+  } while ((await window.run('location.pathname')) !== '/login/oauth');
+  await shows(window, 'login');
 }
 
 /** The problem that the present view shows. */

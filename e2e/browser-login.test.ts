@@ -3,30 +3,35 @@ import type { AddressInfo } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { startChromium } from '../hack/chromium.ts';
 import { atEnd } from '../testing/at-end.ts';
-import { ADMIN, codeOfPage, fill, PASSWORD, problemOf, shows, startLogins, TEMPORARY } from './_browser-login.ts';
+import {
+  ADMIN,
+  begin,
+  codeOfPage,
+  fill,
+  PASSWORD,
+  problemOf,
+  shows,
+  startLogins,
+  TEMPORARY,
+} from './_browser-login.ts';
 
 /** A person who logs in with a real browser at the pages of the controller. */
 
 const chromium = await startChromium();
 atEnd(() => chromium[Symbol.asyncDispose]());
-const { url, admin, user } = await startLogins();
+const { url, call, admin, user } = await startLogins();
 await admin('POST', '/groups', { name: 'divers', mfaRequired: true });
 
 describe('a login in the browser', () => {
   test('enrols a second factor and changes the password, by the keyboard alone, and leaves nothing in the address bar', async () => {
     await user('bo@plant.example', ['divers']);
     await using window = await chromium.open();
-    await window.go(`${url}/login`);
-    await shows(window, 'start');
-    await window.press('Enter');
-
-    await shows(window, 'login');
+    await begin(window, url);
     expect(await window.run('location.href')).toBe(`${url}/login/oauth`);
     await fill(window, 'bo@plant.example', 'not the password');
     await window.until(`document.querySelector('[data-view="login"] .problem').textContent !== ''`, 'the refusal');
     expect(await problemOf(window)).toBe('The e-mail or the password is not valid.');
-    await window.type(TEMPORARY);
-    await window.press('Enter');
+    await fill(window, TEMPORARY);
 
     await shows(window, 'enroll');
     // The page is loaded again: it continues where it was.
@@ -35,8 +40,7 @@ describe('a login in the browser', () => {
     expect(await window.run(`document.querySelectorAll('[data-qr] svg path').length`)).toBe(1);
     await fill(window, '000000');
     await window.until(`document.querySelector('[data-view="enroll"] .problem').textContent !== ''`, 'the refusal');
-    await window.type(await codeOfPage(window));
-    await window.press('Enter');
+    await fill(window, await codeOfPage(window));
 
     await shows(window, 'recovery');
     expect(await window.run(`document.querySelectorAll('[data-codes] li').length`)).toBe(10);
@@ -75,6 +79,49 @@ describe('a login in the browser', () => {
 /** What the browser writes to its console about the three refusals that the story asks for. */
 const REFUSALS = ['401', '401', '400'].map((status) => expect.stringContaining(`status of ${status}`));
 
+describe('an account that others have locked', () => {
+  const right = (email: string, cookie = '') => call('POST', '/user/login', { email, password: PASSWORD }, '', cookie);
+  async function guess(email: string, cookie = ''): Promise<void> {
+    const body = { email, password: 'wrong' };
+    for (let times = 0; times < 5; times++)
+      await expect(call('POST', '/user/login', body, '', cookie)).rejects.toThrow('401');
+  }
+
+  test('is open to the browser of its last login alone, for five attempts', async () => {
+    for (const email of ['fay@plant.example', 'gil@plant.example']) await user(email, []);
+    await using window = await chromium.open();
+    for (const email of ['gil@plant.example', 'fay@plant.example']) {
+      await begin(window, url);
+      await fill(window, email, TEMPORARY);
+      await shows(window, 'change-password');
+      await fill(window, PASSWORD, PASSWORD);
+      await shows(window, 'done');
+    }
+    const known = (await window.cookies()).find(({ name }) => name === 'skerry_device');
+    const cookie = `skerry_device=${known?.value}`;
+    await right('fay@plant.example');
+    await guess('fay@plant.example');
+    await guess('gil@plant.example');
+    await expect(right('fay@plant.example')).rejects.toThrow('401');
+    await expect(right('fay@plant.example', 'skerry_device=other')).rejects.toThrow('401');
+
+    await begin(window, url);
+    await fill(window, 'fay@plant.example', PASSWORD);
+    await shows(window, 'done');
+    await expect(right('fay@plant.example')).rejects.toThrow('401');
+    // The browser has a new value now; the former one is worth nothing, nor is any at another account.
+    const next = (await window.cookies()).find(({ name }) => name === 'skerry_device');
+    const renewed = `skerry_device=${next?.value}`;
+    expect(renewed).not.toBe(cookie);
+    await expect(right('fay@plant.example', cookie)).rejects.toThrow('401');
+    await expect(right('gil@plant.example', renewed)).rejects.toThrow('401');
+    await expect(call('GET', '/user/profile', undefined, '', renewed)).rejects.toThrow('401');
+    await right('fay@plant.example', renewed);
+    await guess('fay@plant.example', renewed);
+    await expect(right('fay@plant.example', renewed)).rejects.toThrow('401');
+  });
+});
+
 describe('a page of another site', async () => {
   const server = createServer((_, response) => response.setHeader('content-type', 'text/html').end('<body>hostile'));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -85,9 +132,7 @@ describe('a page of another site', async () => {
   test('takes no step of a login that a browser has begun, and spoils none', async () => {
     await user('eve@plant.example', []);
     await using window = await chromium.open();
-    await window.go(`${url}/login`);
-    await window.press('Enter');
-    await shows(window, 'login');
+    await begin(window, url);
     const uid = await window.run<string>(`sessionStorage.getItem('skerry-interaction')`);
 
     await window.go(hostile);

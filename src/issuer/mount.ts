@@ -146,7 +146,10 @@ export function createEmbeddedIssuer(options: EmbeddedIssuerOptions): EmbeddedIs
         serve(rest, request, response);
       } catch (error) {
         if (!(error instanceof HttpError)) throw error;
-        send(response, replyTo(error));
+        const { status, headers, code, message } = error;
+        const isForPeople = /\btext\/html\b/.test(request.headers.accept ?? '');
+        const body = isForPeople && errorPage(code, message, settings.stylesheet);
+        send(response, body ? { status, headers, type: 'text/html; charset=utf-8', body } : replyTo(error));
       }
       return true;
     },

@@ -17,11 +17,14 @@ type Reply = {
 class Refused extends Error {
   readonly status: number;
   readonly code: string;
+  /** seconds after which another try may succeed */
+  readonly wait: number;
 
-  constructor(status: number, code: string, message: string) {
+  constructor(status: number, code: string, message: string, wait = 0) {
     super(message);
     this.status = status;
     this.code = code;
+    this.wait = wait;
   }
 }
 
@@ -76,7 +79,23 @@ async function ask(method: string, path: string, body?: object, token?: string):
     response.status,
     reply.code ?? '',
     sentence(reply.message ?? `The controller answers ${response.status}`) + more,
+    wait,
   );
+}
+
+const TRIES = 5;
+
+/** The same for what nobody has typed: it is asked again while the controller asks for patience. */
+async function askPatiently(method: string, path: string, body?: object): Promise<Reply> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await ask(method, path, body);
+    } catch (error) {
+      if (!(error instanceof Refused) || error.wait === 0 || tries === TRIES) throw error;
+      const { wait } = error;
+      await new Promise((resolve) => setTimeout(resolve, wait * 1000));
+    }
+  }
 }
 
 /** Whether another try cannot help. */
@@ -87,7 +106,7 @@ const wordsOf = (error: unknown) => (error instanceof Refused ? error.message : 
 function interact(uid: string): void {
   /** typed at the login, so that a change of the password does not ask for it again; never stored */
   let password = '';
-  const act = (to: string, body: object = {}) => ask('POST', `/interaction/${encodeURIComponent(uid)}/${to}`, body);
+  const path = `/interaction/${encodeURIComponent(uid)}`;
 
   function end(problem: string): void {
     sessionStorage.removeItem(UID);
@@ -107,7 +126,7 @@ function interact(uid: string): void {
       show('change-password');
     },
     async complete() {
-      const { redirectTo = '' } = await act('complete');
+      const { redirectTo = '' } = await askPatiently('POST', `${path}/complete`, {});
       const target = new URL(redirectTo);
       if (target.origin !== location.origin) throw new Refused(0, '', 'The login leads to another place.');
       sessionStorage.removeItem(UID);
@@ -117,7 +136,7 @@ function interact(uid: string): void {
 
   /** A secret is shown once: a page that is loaded again begins the enrolment anew. */
   async function enroll(): Promise<void> {
-    const { secret = '', otpauthUrl = '' } = await act('enroll');
+    const { secret = '', otpauthUrl = '' } = await askPatiently('POST', `${path}/enroll`, {});
     const shown = view('enroll');
     one('[data-qr]', shown).replaceChildren(drawCode(otpauthUrl));
     one('[data-secret]', shown).textContent = (secret.match(/.{1,4}/g) ?? []).join(' ');
@@ -142,7 +161,7 @@ function interact(uid: string): void {
     button.disabled = true;
     say(form, '');
     try {
-      const reply = await act(form.dataset.action ?? '', body);
+      const reply = await ask('POST', `${path}/${form.dataset.action}`, body);
       if (body.password) password = body.password;
       form.reset();
       if (reply.recoveryCodes) showRecovery(reply.recoveryCodes, reply.step);
@@ -175,7 +194,7 @@ function interact(uid: string): void {
 
   async function begin(): Promise<void> {
     try {
-      const { step } = await ask('GET', `/interaction/${encodeURIComponent(uid)}`);
+      const { step } = await askPatiently('GET', path);
       await go(step);
     } catch (error) {
       end(wordsOf(error));
