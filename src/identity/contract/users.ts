@@ -1,3 +1,4 @@
+import type { Device } from '../../subjects/identity/rules/devices.ts';
 import type { LoginSession } from '../../subjects/identity/rules/session.ts';
 import type { LoginContext } from './tokens.ts';
 
@@ -20,7 +21,8 @@ export interface UserSecrets {
   /** a secret that is not enabled waits for its first code */
   mfa?: { secret: string; enabled: boolean; lastStep: number; recovery: readonly string[] };
   attempts: { failed: number; lockedUntil: number };
-  devices: readonly { id: string; failed: number; at: number }[];
+  /** the browser that last logged in, if any */
+  devices: readonly Device[];
   reset?: { hash: string; expiresAt: number };
   sessions: readonly LoginSession[];
 }
