@@ -8,6 +8,7 @@ import { REVISION_KEY_SECRET } from '../datastore/revision-key.ts';
 import { isAlreadyExists, isConflict } from '../kube/api-error.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { Store } from '../kube/store.ts';
+import { retryOnConflict } from '../kube/update.ts';
 import type { Log } from '../lib/log.ts';
 import { normalEmail } from '../subjects/identity/rules/email.ts';
 import { SYSTEM_GROUPS } from '../subjects/identity/rules/groups.ts';
@@ -143,4 +144,25 @@ async function settle(options: BootstrapOptions, ref: { namespace: string; name:
   await pause(RETRY_MS, undefined, { signal });
   const secret = await options.client.find(CORE_RESOURCES.secrets, ref, { signal });
   if (!decodeData(secret?.data).uuid || decodeData(secret?.data).turn) await ensureAdmin(options, signal);
+}
+
+/**
+ * Removes the generated password of the first administrator, who has another one. Every replica calls it, also at its start: the Secret
+ * stays, and says that nobody has to be made.
+ */
+export async function forgetGeneratedPassword(
+  { client, namespace }: Pick<BootstrapOptions, 'client' | 'namespace'>,
+  uuid: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const ref = { namespace, name: IDENTITY_SECRETS.bootstrap };
+  await retryOnConflict(
+    async () => {
+      const secret = await client.find(CORE_RESOURCES.secrets, ref, { signal });
+      const { password, ...rest } = decodeData(secret?.data);
+      if (!secret || password === undefined || rest.uuid !== uuid) return;
+      await client.replace(CORE_RESOURCES.secrets, { ...secret, data: encodeData(rest) }, { signal, fieldManager });
+    },
+    { signal },
+  );
 }
