@@ -36,7 +36,7 @@ export const CONDITIONS = {
   Listening: 'A router listens for the service; the message has how many of how many do.',
   Reachable: 'A client of the default router reaches a server of the service; present with SKERRY_DIAL_SERVICES alone.',
   MayLogIn:
-    'The user logs in with what it has; False says what keeps it from that. Absent while logins are off. At most one change a minute.',
+    'The user logs in with what it has; False says what keeps it from that. Absent while logins are off. It changes once a minute at most, and four times at once.',
   SettingsRefused:
     'Settings of the spec are not in force: the machine keeps its own, or they name nodes that cannot be what they are named as.',
 } as const;

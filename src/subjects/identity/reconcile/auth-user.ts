@@ -15,8 +15,9 @@ import { mayLogIn } from '../rules/may-log-in.ts';
 import { formerEmailsOf, leftEmails, namesOfUser } from '../rules/names-of-user.ts';
 import { createNamedBindings } from './named-bindings.ts';
 
-/** Least time between two changes of MayLogIn of one user: logins and failures of strangers cause no more writes. */
-const PACE_MS = 60_000;
+/** Changes of MayLogIn of one user within so many minutes: logins and failures of strangers cause no more writes. */
+const CHANGES = 4;
+const PACE_MS = CHANGES * 60_000;
 /** What a cluster admin has to mend is looked at again after this time. */
 const RETRY_MS = 60_000;
 
@@ -40,7 +41,7 @@ export function createAuthUserController(deps: ControllerDependencies): Controll
   });
   const bindings = people && createNamedBindings({ client, namespace, prefix: people.prefix });
   const settled = new Map<string, Settled>();
-  const changedAt = new Map<string, number>();
+  const changedAt = new Map<string, number[]>();
 
   /** Of these names those that belong to the user, or to nobody. */
   async function ownNames(user: AuthUser, emails: readonly string[], signal: AbortSignal): Promise<string[]> {
@@ -152,8 +153,9 @@ export function createAuthUserController(deps: ControllerDependencies): Controll
     const before = user.status?.conditions?.find(({ type }) => type === 'MayLogIn');
     if (!before || before.reason === finding.reason) return finding;
     const key = keyOf(user);
-    if (now < (changedAt.get(key) ?? Number.NEGATIVE_INFINITY) + PACE_MS) return before as Finding;
-    changedAt.set(key, now);
+    const changes = (changedAt.get(key) ?? []).filter((at) => at + PACE_MS > now);
+    if (changes.length >= CHANGES) return before as Finding;
+    changedAt.set(key, [...changes, now]);
     return finding;
   }
 
@@ -189,7 +191,7 @@ export function createAuthUserController(deps: ControllerDependencies): Controll
         ...former.map(({ until }) => Math.max(Date.parse(until), obstacle ? now + RETRY_MS : 0)),
         ...(obstacle ? [now + RETRY_MS] : []),
         lockedUntil(user),
-        (changedAt.get(key) ?? 0) + PACE_MS,
+        (changedAt.get(key)?.[0] ?? 0) + PACE_MS,
       ].filter((time) => time > now);
       return times.length > 0 ? Math.min(...times) : undefined;
     },
