@@ -15,7 +15,7 @@ import { SYSTEM_GROUPS } from '../subjects/identity/rules/groups.ts';
 import { passwordProblems } from '../subjects/identity/rules/password.ts';
 import type { LoginPolicy } from '../subjects/identity/rules/policy.ts';
 import { RESOURCES } from '../subjects/kinds.ts';
-import type { Passwords, UserStore } from './contract/users.ts';
+import type { Passwords, StoredUser, UserStore } from './contract/users.ts';
 import { SECRET_TYPE, sha256 } from './secrets.ts';
 
 export interface BootstrapOptions {
@@ -107,23 +107,25 @@ async function ensureAdmin(options: BootstrapOptions, signal: AbortSignal): Prom
     if (isAlreadyExists(error) || isConflict(error)) return settle(options, ref, signal);
     throw error;
   }
-  if (before?.uuid) await users.remove(before.uuid, signal);
   const namesake = await users.byEmail(username, signal);
   if (namesake && !namesake.isBootstrap) {
     log.warn({ username }, 'The name of the first administrator belongs to a user: none is made');
     return;
   }
-  if (namesake) await users.remove(namesake.uuid, signal);
-  const user = await users.create(
-    {
-      email: username,
-      groups: ['admin'],
-      hash: await passwords.hash(password, signal),
-      mustChangePassword: !given,
-      isBootstrap: true,
-    },
-    signal,
-  );
+  if (before?.uuid && before.uuid !== namesake?.uuid) await users.remove(before.uuid, signal);
+  const flags = { mustChangePassword: !given, isBootstrap: true };
+  const make = async () =>
+    users.create(
+      { email: username, groups: ['admin'], hash: await passwords.hash(password, signal), ...flags },
+      signal,
+    );
+  const withNewPassword = async ({ uuid }: StoredUser) => {
+    const next = { password: { hash: await passwords.hash(password, signal), history: [], changedAt: Date.now() } };
+    return (await users.change(uuid, () => ({ next: { ...next, sessions: [] }, flags, result: undefined }), signal))
+      .user;
+  };
+  // Without a uuid, a replica that is slow or has ended made the namesake: its password, and logins with it, stay.
+  const user = await (!namesake ? make() : before?.uuid ? withNewPassword(namesake) : namesake);
   await write({ uuid: user.uuid, state, ...generated }, taken);
   log.info({ username }, 'The first administrator is made');
   if (!given)
