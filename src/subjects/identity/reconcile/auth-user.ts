@@ -42,13 +42,15 @@ export function createAuthUserController(deps: ControllerDependencies): Controll
   const bindings = people && createNamedBindings({ client, namespace, prefix: people.prefix });
   const settled = new Map<string, Settled>();
   const changedAt = new Map<string, number[]>();
+  /** E-mails of users that are being deleted. */
+  const owned = new Map<string, readonly string[]>();
 
-  /** Of these names those that belong to the user, or to nobody. */
+  /** Of these names those that a claim gives to the user. Whoever writes the object says the others, and nothing follows from them. */
   async function ownNames(user: AuthUser, emails: readonly string[], signal: AbortSignal): Promise<string[]> {
     const own: string[] = [];
     for (const email of emails) {
       const { object } = await claims.holder(email, signal);
-      if (!object || uuidOf(object) === uuidOf(user)) own.push(email);
+      if (object?.metadata.uid === user.metadata.uid) own.push(email);
     }
     return own;
   }
@@ -77,9 +79,10 @@ export function createAuthUserController(deps: ControllerDependencies): Controll
     }
     const former = formerEmailsOf(present, now);
     const ended = former.filter(({ until }) => Date.parse(until) <= now).map(({ email }) => email);
-    const refused = ended.length > 0 ? await bindings.remove(await ownNames(present, ended, signal), signal) : [];
+    const own = await ownNames(present, ended, signal);
+    const refused = own.length > 0 ? await bindings.remove(own, signal) : [];
     if (refused.length > 0) return stays(bindingRefused(refused));
-    for (const email of ended) await claims.free(email, uuidOf(present), signal);
+    for (const email of own) await claims.free(email, uuidOf(present), signal);
     // Its own e-mail stays noted until the status says that it counts.
     const isOver = (email: string) => ended.includes(email) || (email === spec.email && email === status?.name);
     present = await note(present, (left) => left.filter((email) => !isOver(email)), signal);
@@ -98,8 +101,9 @@ export function createAuthUserController(deps: ControllerDependencies): Controll
       if (!(error instanceof HttpError)) throw error;
       return stalled({ reason: 'EmailTaken', message: error.message });
     }
-    const former = namesOfUser(user).filter((one) => one !== email);
-    if (former.length === 0) return user;
+    const others = namesOfUser(user).filter((one) => one !== email);
+    if (others.length === 0) return user;
+    const former = await ownNames(user, others, signal);
     // Whoever continues this work after another change knows by it that bindings may have the e-mail.
     const noted = await note(user, (left) => (left.includes(email) ? left : [...left, email]), signal);
     const refused = (await bindings?.add(email, former, signal)) ?? [];
@@ -119,7 +123,9 @@ export function createAuthUserController(deps: ControllerDependencies): Controll
   }
 
   async function release(user: AuthUser, signal: AbortSignal): Promise<void> {
-    const refused = await bindings?.remove(await ownNames(user, namesOfUser(user), signal), signal);
+    const own = await ownNames(user, namesOfUser(user), signal);
+    owned.set(keyOf(user), own);
+    const refused = await bindings?.remove(own, signal);
     if (!refused?.length) return;
     const { message = '' } = bindingRefused(refused);
     deps.events.record(user, { type: 'Warning', reason: 'RoleBindingRefused', action: 'Delete', note: message });
@@ -127,9 +133,10 @@ export function createAuthUserController(deps: ControllerDependencies): Controll
   }
 
   async function ended(user: AuthUser, signal: AbortSignal): Promise<void> {
-    settled.delete(keyOf(user));
-    changedAt.delete(keyOf(user));
-    for (const email of namesOfUser(user)) await claims.free(email, uuidOf(user), signal);
+    const key = keyOf(user);
+    const own = owned.get(key) ?? [];
+    for (const memory of [settled, changedAt, owned]) memory.delete(key);
+    for (const email of own) await claims.free(email, uuidOf(user), signal);
   }
 
   function groupObstacle({ spec: { groups = [] } }: AuthUser): Progress | undefined {
