@@ -136,7 +136,9 @@ test('the server of a machine is started twice in a rotation, and a client there
   const ports = await nodePorts();
   fleet.cluster.edit(fleet.node(0), ({ spec }) => Object.assign(spec, ports));
   atEnd(() =>
-    fleet.cluster.edit(fleet.node(0), ({ spec }) => Object.keys(ports).forEach((port) => delete spec[port as never])),
+    fleet.cluster.edit(fleet.node(0), ({ spec }) => {
+      for (const port of Object.keys(ports)) delete spec[port as keyof typeof ports];
+    }),
   );
   const config = () => {
     const sets = fleet.desired(nodeUuid(fleet.node(0)))?.systemFiles ?? [];
