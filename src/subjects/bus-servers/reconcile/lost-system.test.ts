@@ -121,7 +121,7 @@ describe('a server of the hub', () => {
     expect(await answerTo(server.url, valve)).toBe('refused');
     expect(await obeys(server.url, former)).toBe(false);
     expect(await storedAt(server.url)).toBe(1);
-  });
+  }, 120_000);
 });
 
 describe('the server of a leaf', () => {
@@ -162,5 +162,5 @@ describe('the server of a leaf', () => {
     expect(await obeys(server.url, former)).toBe(false);
     expect(await answerTo(server.url, pump)).toBe('in');
     expect(await storedAt(server.url)).toBe(1);
-  });
+  }, 120_000);
 });
