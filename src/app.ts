@@ -37,6 +37,7 @@ import { createProviderFetch } from './external-issuer/fetch.ts';
 import { createExternalProvider } from './external-issuer/provider.ts';
 import { admitConnections } from './http/admit-connections.ts';
 import { addressOf } from './http/client-address.ts';
+import { createCrossOrigin } from './http/cross-origin.ts';
 import { createSeals } from './http/seals.ts';
 import { loginOff } from './identity/contract/switch.ts';
 import { createIdentity, type IdentityOptions, type Logins } from './identity/identity.ts';
@@ -58,6 +59,7 @@ import {
 import { addLeaderWork, type LeaderWorkOptions } from './leader.ts';
 import { systemClock } from './lib/clock.ts';
 import type { Log } from './lib/log.ts';
+import { createLoginPages, hasLoginPages, LOGIN_PATH } from './login-pages/pages.ts';
 import { createReplicas, type Heartbeat, replicaUuid, startHeartbeat } from './replicas/replicas.ts';
 import {
   type ClusterDependenciesOptions,
@@ -71,6 +73,7 @@ import type { IdentityDoor } from './rest/contract/identity-door.ts';
 import { DEFAULT_LIMITS } from './rest/contract/limits.ts';
 import { createWriteBudgets } from './rest/objects/budgets.ts';
 import { presentNodes } from './rest/objects/present.ts';
+import { limitAttempts, type TakeAttempt } from './rest/server/rates.ts';
 import type { RestServer } from './rest/server/server.ts';
 import { type Budgets, budgetsOf, QUANTITIES } from './rules/budget.ts';
 import { nodeUuid } from './rules/identity.ts';
@@ -232,9 +235,10 @@ export async function createApp(
   const logins = await openIdentity(config, { client, stores, audit, replicas, log, metrics, now });
   const clientAddress = (request: IncomingMessage) => addressOf(request, config.server.trustProxy);
   const addresses: App['addresses'] = {};
+  const attempt = limitAttempts(config.auth.attempts);
   const browserLogins = building.use(
     await openProvider(config, logins, {
-      addressOf: clientAddress,
+      ...{ addressOf: clientAddress, attempt },
       origin: () => (addresses.rest ? ownOrigin(config, addresses.rest) : undefined),
       ...{ log, now },
     }),
@@ -304,6 +308,9 @@ export async function createApp(
     platform,
     desired: (node) => agents.routes.desired(nodeUuid(node)),
     provisioned,
+    ...(config.auth.mode === 'embedded' && {
+      people: { prefix: config.auth.groupsPrefix, ...(logins && { logins: logins.facts }) },
+    }),
     ids,
     installation: config.installation.name,
     controlPlane: config.controlPlane,
@@ -366,10 +373,14 @@ export async function createApp(
     metrics: { access: metrics.access },
   });
   building.use(flushOnChange(stores, deps.authorizer));
-  const rest = building.use(openRest(config, { deps, tls, log, metrics }));
+  const rest = building.use(openRest(config, { deps, tls, attempt, log, metrics }));
   if (tls) building.use(tls.subscribe((credentials) => rest.serveCertificate(credentials)));
+  const crossOrigin = openCrossOrigin(config);
+  if (crossOrigin) rest.mountFirst(crossOrigin);
   rest.mountFirst((request, response) => agents.routes.handle(request, response));
   if (browserLogins) rest.mountFirst(browserLogins.issuer.handle);
+  const pages = openLoginPages(config);
+  if (pages) rest.mountFirst(pages);
   rest.mountFirst(
     createInstall({
       ...placeOf(config),
@@ -669,6 +680,26 @@ async function openProvider(
   return await openBrowserLogins({ ...embedded, publicUrl: url, consoleUrl: consoleUrl ?? url }, logins, options);
 }
 
+/** Where people log in; absent while logins are off. */
+function loginUrls({ auth, publicUrl }: Config) {
+  if (!publicUrl || loginOff({ publicUrl, allowsHttp: auth.allowsHttp }) !== undefined) return undefined;
+  return { publicUrl: withoutSlash(publicUrl), consoleUrl: auth.consoleUrl ?? withoutSlash(publicUrl) };
+}
+
+/** The pages of logins in the browser; absent where a console has its own. */
+function openLoginPages(config: Config) {
+  const urls = loginUrls(config);
+  const { interactionPath = LOGIN_PATH } = config.auth.embedded?.browser ?? {};
+  return urls && hasLoginPages(urls) ? createLoginPages({ ...urls, interactionPath }) : undefined;
+}
+
+/** What scripts of the console may request; absent where the console has the origin of the controller. */
+function openCrossOrigin(config: Config) {
+  const urls = loginUrls(config);
+  const hasConsoleClient = config.auth.embedded?.browser.consoleClientId !== undefined;
+  return urls && createCrossOrigin({ ...urls, hasConsoleClient });
+}
+
 /** Users and logins as REST has them. */
 function identityDoor(
   { auth, publicUrl = '' }: Config,
@@ -737,16 +768,17 @@ const SPARE_CONNECTIONS = 64;
 
 interface OpenRestOptions {
   deps: RestDependencies;
+  attempt: TakeAttempt;
   tls: TlsSource | undefined;
   log: Log;
   metrics: Metrics;
 }
 
-function openRest(config: Config, { deps, tls, log, metrics }: OpenRestOptions) {
+function openRest(config: Config, { deps, tls, attempt, log, metrics }: OpenRestOptions) {
   const { trustProxy } = config.server;
   const { cert, key } = tls?.current ?? {};
   return createRest({
-    deps,
+    ...{ deps, attempt },
     limits: {
       connections: {
         ...DEFAULT_LIMITS.connections,

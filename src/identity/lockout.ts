@@ -1,5 +1,6 @@
 import { HttpError } from '../http/http-error.ts';
 import { givenBack, reserved } from '../subjects/identity/rules/attempts.ts';
+import { reservedByDevice, rightByDevice } from '../subjects/identity/rules/devices.ts';
 import type { LoginPolicy } from '../subjects/identity/rules/policy.ts';
 import type { LoginMetrics } from './contract/metrics.ts';
 import type { LoginEvents, Strangers } from './contract/strangers.ts';
@@ -29,20 +30,19 @@ export interface LockoutOptions {
  * guesses at the same time, at any replica, is compared more often than the policy allows.
  */
 export function createLockout({ users, policy, strangers, events, metrics, now }: LockoutOptions): AccountLockout {
-  /** The user with one attempt less; undefined when the account is locked or there is none. */
-  async function reserve(
-    found: StoredUser,
-    signal: AbortSignal,
-  ): Promise<{ user: StoredUser; locks: boolean } | undefined> {
-    const { user, result } = await users.change(
+  /** The user with one attempt less; undefined when the account is locked, unless the browser of its last login asks. */
+  async function reserve(found: StoredUser, device: string | undefined, signal: AbortSignal) {
+    const { user, result } = await users.change<{ locks: boolean; ofDevice: boolean } | undefined>(
       found,
-      (present) => {
-        const attempts = reserved(present.secrets.attempts, now(), policy());
-        return attempts ? { next: { attempts }, result: attempts } : { result: undefined };
+      ({ secrets }) => {
+        const attempts = reserved(secrets.attempts, now(), policy());
+        if (attempts) return { next: { attempts }, result: { locks: attempts.lockedUntil > 0, ofDevice: false } };
+        const devices = reservedByDevice(secrets.devices, device, policy());
+        return devices ? { next: { devices }, result: { locks: false, ofDevice: true } } : { result: undefined };
       },
       signal,
     );
-    return result && { user, locks: result.lockedUntil > 0 };
+    return result && { user, ...result };
   }
 
   return {
@@ -62,7 +62,7 @@ export function createLockout({ users, policy, strangers, events, metrics, now }
   ): Promise<StoredUser | undefined> {
     const charged = strangers.charge(by.address, by.device);
     const found = await ('uuid' in who ? users.byUuid(who.uuid, signal) : users.byEmail(who.email, signal));
-    const taken = found && (await reserve(found, signal));
+    const taken = found && (await reserve(found, by.device, signal));
     if (!taken) {
       metrics?.loginAttempt({ door, outcome: 'none' });
       await dummy();
@@ -78,9 +78,13 @@ export function createLockout({ users, policy, strangers, events, metrics, now }
         (present) => {
           // The password was changed or reset while the former one was compared: it opens nothing any more.
           if (changedAt(present) !== changedAt(taken.user)) return { result: false };
-          const { attempts } = present.secrets;
-          const left = passed === true && RESETTING.has(door) ? NONE : givenBack(attempts);
-          return { next: { ...(passed === true && commit?.(present)), attempts: left }, result: true };
+          const { attempts, devices } = present.secrets;
+          const resets = passed === true && RESETTING.has(door);
+          // The account stays locked for others.
+          const left = taken.ofDevice
+            ? { devices: rightByDevice(devices, by.device, resets) }
+            : { attempts: resets ? NONE : givenBack(attempts) };
+          return { next: { ...(passed === true && commit?.(present)), ...left }, result: true };
         },
         signal,
       );

@@ -50,6 +50,7 @@ export interface TokenPair {
 export interface LoginContext {
   address: string;
   requestId: string;
+  /** hash of the value of a browser that logged in before */
   device?: string;
 }
 

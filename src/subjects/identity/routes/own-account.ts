@@ -6,9 +6,10 @@ import type { StoredUser } from '../../../identity/contract/users.ts';
 import { replyShape } from '../../../kinds/rest.ts';
 import { badRequest, unauthenticated } from '../../../rest/contract/errors.ts';
 import { browserDoor, type EmbeddedDoor, embeddedDoor, openDoor } from '../../../rest/contract/identity-door.ts';
-import { type Call, type Client, grouped, route } from '../../../rest/contract/route.ts';
+import { type Call, grouped, route } from '../../../rest/contract/route.ts';
 import { mustEnroll, mustShowCode } from '../rules/duties.ts';
 import { normalEmail } from '../rules/email.ts';
+import { contextOf } from './device.ts';
 import { externalLogin, externalLogout, externalProfile } from './external.ts';
 import { redeemBrokered } from './oauth.ts';
 
@@ -60,8 +61,6 @@ const changeBody = z
     resetToken: z.string().optional().describe('In place of the present password, and of a token.'),
   })
   .meta({ id: 'PasswordChange' });
-
-const contextOf = ({ address, requestId }: Client): LoginContext => ({ address, requestId });
 
 /** The same words for an unknown, a locked and a known user. */
 const wrongCredentials = () => new HttpError(401, 'INVALID_CREDENTIALS', 'the e-mail or the password is not right');
