@@ -29,6 +29,8 @@ export async function makePeople({ kube }: Pick<Stack, 'kube'>, of: string, coun
   const people = Array.from({ length: count }, (_, i) => ({ uuid: randomUUID(), email: `${of}-${i}@example.com` }));
   const load = await closedLoop(count, CONCURRENCY, async (i) => {
     const { uuid, email } = people[i] as Person;
+    // First: the controller claims the e-mail of a user without a claim.
+    await kube.request('POST', secrets, claimOf(email, uuid));
     const user = await kube.request<AuthUser>('POST', pathOf('authusers'), {
       apiVersion: API_VERSION,
       kind: 'AuthUser',
@@ -39,7 +41,6 @@ export async function makePeople({ kube }: Pick<Stack, 'kube'>, of: string, coun
     const content = { ...NO_SECRETS, password, sessions: Array.from({ length: logins }, session) };
     const flags = { mustChangePassword: false, isBootstrap: false };
     await kube.request('POST', secrets, userSecret(user, uuid, undefined, { secrets: content, flags }));
-    await kube.request('POST', secrets, claimOf(email, uuid));
   });
   assertAllAnswered(load);
   return people;

@@ -6,7 +6,7 @@ import { nodeKeyName, readNodeKey } from './agents/channel/node-key.ts';
 import type { EventReason } from './api/conditions.ts';
 import { GROUP, NODE_TOKEN_ISSUER } from './api/names.ts';
 import { createRest } from './assembly/rest.ts';
-import { BROWSER_LOGIN_MS, type BrowserLoginsOptions, openBrowserLogins } from './browser-logins.ts';
+import { type BrowserLoginsOptions, openBrowserLogins } from './browser-logins.ts';
 import type { Config } from './config.ts';
 import { connect, internalAddress } from './connection.ts';
 import { type AuditLog, createAuditLog } from './datastore/audit-log.ts';
@@ -238,6 +238,7 @@ export async function createApp(
   const attempt = limitAttempts(config.auth.attempts);
   const browserLogins = building.use(
     await openProvider(config, logins, {
+      returnMs: config.auth.returnMs,
       ...{ addressOf: clientAddress, attempt },
       origin: () => (addresses.rest ? ownOrigin(config, addresses.rest) : undefined),
       ...{ log, now },
@@ -646,7 +647,7 @@ function openExternalProvider({ auth, publicUrl = '' }: Config, log: Log) {
     discovery: provider.discovery,
     callback,
     seals: createSeals(() => settings.clientSecret),
-    ttlMs: BROWSER_LOGIN_MS,
+    ttlMs: auth.returnMs,
     asksAgain: false,
     examine: provider.examine,
   });

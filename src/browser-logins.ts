@@ -16,13 +16,12 @@ export interface BrowserLoginsOptions {
   attempt(address: string): void;
   /** where this process listens, such as http://127.0.0.1:51121; undefined until it does */
   origin(): string | undefined;
+  /** ms in which a browser has to come back from the provider */
+  returnMs: number;
   log: Log;
   /** Unix ms */
   now(): number;
 }
-
-/** ms that a login in the browser may take. */
-export const BROWSER_LOGIN_MS = 600_000;
 
 /** The provider, and the steps of a login in the browser. Its packages are loaded here: without logins they take no memory. */
 export async function openBrowserLogins(
@@ -32,7 +31,7 @@ export async function openBrowserLogins(
     ...urls
   }: Pick<EmbeddedSettings, 'clientId' | 'browser'> & { publicUrl: string; consoleUrl: string },
   logins: Logins,
-  { addressOf, attempt, origin, log, now }: BrowserLoginsOptions,
+  { addressOf, attempt, origin, returnMs, log, now }: BrowserLoginsOptions,
 ) {
   const { createEmbeddedIssuer } = await import('./issuer/mount.ts');
   const { keys, users, artefacts, strangers, policy } = logins;
@@ -68,7 +67,7 @@ export async function openBrowserLogins(
       callback: `${urls.publicUrl}/api/v3/user/oauth/callback`,
       seals: keys,
       once: logins.once,
-      ttlMs: BROWSER_LOGIN_MS,
+      ttlMs: returnMs,
       asksAgain: true,
     }),
     urls: { public: urls.publicUrl, console: urls.consoleUrl },

@@ -365,6 +365,8 @@ describe('every variable of the environment', () => {
       { AUTH_CONSOLE_CLIENT_ENABLED: 'true', OIDC_CONSOLE_CLIENT_ID: 'controller' },
       /OIDC_CONSOLE_CLIENT_ID="controller": is OIDC_CLIENT_ID/,
     ],
+    [{ AUTH_SESSION_STORE_TYPE: 'redis' }, /AUTH_SESSION_STORE_TYPE="redis"/],
+    [{ AUTH_SESSION_STORE_TTL_MS: '59999' }, /AUTH_SESSION_STORE_TTL_MS="59999"/],
     [{ AUTH_SESSION_SECRET: 'short' }, /AUTH_SESSION_SECRET: has to be at least 32 characters/],
     [{ OIDC_COOKIE_KEYS: 'short' }, /OIDC_COOKIE_KEYS: has to be one to eight keys/],
     [{ AUTH_INSECURE_ALLOW_HTTP: 'yes' }, /AUTH_INSECURE_ALLOW_HTTP="yes"/],
@@ -393,3 +395,10 @@ function membersOf(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap(membersOf);
   return Object.entries(value).flatMap(([name, member]) => [name, ...membersOf(member)]);
 }
+
+it('a store of logins in memory is accepted, and a warning says that it is the datastore', () => {
+  expect(readConfig({ AUTH_SESSION_STORE_TYPE: 'memory' }).warnings).toEqual([
+    expect.stringMatching(/^AUTH_SESSION_STORE_TYPE=memory has no effect/),
+  ]);
+  expect(readConfig({ AUTH_SESSION_STORE_TTL_MS: '120000' }).auth.returnMs).toBe(120_000);
+});

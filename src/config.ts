@@ -434,6 +434,17 @@ const environment = z.object({
     .regex(/^[!-9;-~]{1,128}$/, 'has to be 1 to 128 printable characters of ASCII without a space or a colon')
     .default('console')
     .describe('Name of this client.'),
+  AUTH_SESSION_STORE_TYPE: z
+    .enum(['database', 'memory'])
+    .default('database')
+    .describe('Where logins in the browser are stored: database. memory is accepted, and stores them there as well.'),
+  AUTH_SESSION_STORE_TTL_MS: z.coerce
+    .number()
+    .int()
+    .min(60_000)
+    .max(3_600_000)
+    .default(600_000)
+    .describe('The time in which a browser has to come back from the provider, in milliseconds.'),
   AUTH_SESSION_SECRET: z
     .string()
     .min(32, 'has to be at least 32 characters')
@@ -516,6 +527,8 @@ interface AuthSettings {
   groupsPrefix: string;
   /** attempts at credentials of one address; false: no limit */
   attempts: { requests: number; windowMs: number } | false;
+  /** ms in which a browser has to come back from the provider */
+  returnMs: number;
   /** where a login in the browser ends, without a slash at its end */
   consoleUrl?: string;
   /** what the mode embedded has of the environment */
@@ -654,6 +667,10 @@ function warningsOf(e: z.infer<typeof environment>, host: string): string[] {
     warnings.push(
       `CONTROLLER_NAME="${host}" is the name of this host or pod, and names the installation: set POD_NAME to it, and CONTROLLER_NAME to one name for all replicas`,
     );
+  if (e.AUTH_SESSION_STORE_TYPE === 'memory')
+    warnings.push(
+      'AUTH_SESSION_STORE_TYPE=memory has no effect: logins in the browser are stored in the datastore, so that every replica knows them',
+    );
   return warnings;
 }
 
@@ -728,6 +745,7 @@ function authOf(e: z.infer<typeof environment>, isPrefixEmpty: boolean): AuthSet
   const shared = {
     mode: e.AUTH_MODE,
     allowsHttp: e.AUTH_INSECURE_ALLOW_HTTP,
+    returnMs: e.AUTH_SESSION_STORE_TTL_MS,
     groupsPrefix: isPrefixEmpty ? '' : e.SKERRY_GROUPS_PREFIX,
     attempts: e.AUTH_RATE_LIMIT_ENABLED && {
       requests: e.AUTH_RATE_LIMIT_MAX_REQUESTS,
