@@ -187,7 +187,7 @@ function pinUrls(provider: Provider, publicUrl: string): void {
   });
 }
 
-/** Headers that let scripts of another origin read the answer: those of the controller stay, those of the library do not. */
+/** Headers that let scripts of another origin read the answer: headers of the controller stay, headers of the library do not. */
 const sharing = (ctx: KoaContextWithOIDC) =>
   Object.entries(ctx.response.headers).filter(([name]) => name.startsWith('access-control-'));
 

@@ -61,7 +61,7 @@ test.each(CASES)(
       if (!stored) throw new Error('there is no hub');
       fleet.cluster.edit(stored, ({ spec }) => Object.assign(spec, changes));
     };
-    /** Steps that refused writes held up. */
+    /** Steps that refused writes delayed. */
     const heldUp: string[] = [];
     /** Takes a step, and waits until what follows from it is there. */
     async function step(name: string, begin: () => unknown, isDone: () => Promise<boolean>): Promise<void> {
@@ -75,7 +75,7 @@ test.each(CASES)(
     }
 
     refused.begin(refusal, resources, { lasts: true });
-    // The leader makes a hub anew once the former one is gone.
+    // The leader makes a hub anew once the former hub is deleted.
     await step('made', fleet.reset, async () => {
       const isWhole = (await found()) === Object.keys(CHILDREN).length;
       return isWhole && hub()?.status?.members === 3 && bus.texts(HUB_NAMES.config)['store-key'] !== undefined;
