@@ -23,4 +23,6 @@ export interface LoginFigures {
   sessions: number;
   /** age of the key that signs; absent until it is known */
   signingKeySeconds?: number;
+  /** the first administrator has still the generated password */
+  hasFirstPassword: boolean;
 }
