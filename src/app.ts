@@ -60,7 +60,7 @@ import { addLeaderWork, type LeaderWorkOptions } from './leader.ts';
 import { systemClock } from './lib/clock.ts';
 import type { Log } from './lib/log.ts';
 import { createLoginPages, hasLoginPages, LOGIN_PATH } from './login-pages/pages.ts';
-import { createReplicas, replicaUuid, startHeartbeat } from './replicas/replicas.ts';
+import { createReplicas, type Heartbeat, replicaUuid, startHeartbeat } from './replicas/replicas.ts';
 import {
   type ClusterDependenciesOptions,
   createClusterDependencies,
@@ -229,7 +229,9 @@ export async function createApp(
   const segments = createSegments({ client, namespace });
   const audit = config.audit.isEnabled ? building.use(createAuditLog({ segments, log, metrics })) : undefined;
   const auditing = audit && { audit: { record: audit.record, recordsAddresses: config.audit.recordsAddresses } };
-  const logins = await openIdentity(config, { client, stores, audit, log, now });
+  let heartbeat: Heartbeat | undefined;
+  const replicas = () => heartbeat?.active ?? REPLICAS;
+  const logins = await openIdentity(config, { client, stores, audit, replicas, log, metrics, now });
   const clientAddress = (request: IncomingMessage) => addressOf(request, config.server.trustProxy);
   const addresses: App['addresses'] = {};
   const attempt = limitAttempts(config.auth.attempts);
@@ -324,6 +326,14 @@ export async function createApp(
   measureFleet(metrics, { leadership, stores, kinds, agents, usage, budgets, now });
 
   const external = building.use(openExternalProvider(config, log));
+  metrics.loginsFrom(() => {
+    const { signingKeySeconds, ...ofInstallation } = logins?.figures() ?? {};
+    return {
+      ...(leadership.isLeading && ofInstallation),
+      ...(signingKeySeconds !== undefined && { signingKeySeconds }),
+      ...(external && { providerUp: external.provider.problem === undefined ? 1 : 0 }),
+    };
+  });
   const deps = createClusterDependencies({
     client,
     namespace,
@@ -406,7 +416,9 @@ export async function createApp(
       addresses.metrics = (await ops.listen({ port: config.metricsPort, host })).port;
       const address = internalAddress(config, internal);
       leadership.join(address);
-      running.use(startHeartbeat({ client, namespace, identity, host: hostOf(address), ...versionsOf(config), log }));
+      heartbeat = running.use(
+        startHeartbeat({ client, namespace, identity, host: hostOf(address), ...versionsOf(config), log }),
+      );
       running.use(leadership);
       void agents.run(stop.signal);
       void logins?.run(stop.signal);
@@ -427,8 +439,9 @@ export async function createApp(
   };
 }
 
-interface IdentitySources extends Pick<IdentityOptions, 'client' | 'stores' | 'log'> {
+interface IdentitySources extends Pick<IdentityOptions, 'client' | 'stores' | 'replicas' | 'log'> {
   audit: Pick<AuditLog, 'record'> | undefined;
+  metrics: Metrics;
   now(): number;
 }
 
@@ -438,14 +451,14 @@ const LONGEST_PAUSE_MS = 120_000;
 /** Users and logins of the mode embedded; absent while logins are off. Called before this replica takes the Lease. */
 async function openIdentity(
   config: Config,
-  { client, stores, audit, log, now }: IdentitySources,
+  { client, stores, audit, replicas, log, metrics, now }: IdentitySources,
 ): Promise<Logins | undefined> {
   const { auth, publicUrl, namespace } = config;
   const { embedded } = auth;
   if (!embedded || !publicUrl || loginOff({ publicUrl, allowsHttp: auth.allowsHttp }) !== undefined) return undefined;
   const age = await leaseAge(client, { namespace, name: LEASE }, Date.now()).catch(() => Number.POSITIVE_INFINITY);
   return createIdentity({
-    ...{ client, namespace, stores, log, now },
+    ...{ client, namespace, stores, replicas, log, metrics, now },
     mayBeRestored: (age ?? 0) > LONGEST_PAUSE_MS,
     issuer: `${withoutSlash(publicUrl)}/oidc`,
     audience: embedded.clientId,
@@ -456,11 +469,10 @@ async function openIdentity(
       recordsAddresses: config.audit.recordsAddresses,
       clock: systemClock,
     }),
-    replicas: () => REPLICAS,
   });
 }
 
-/** Replicas that an installation has: bounds of the whole installation are shared among them. */
+/** Replicas that an installation counts as having until this one has looked: bounds of the installation are shared among them. */
 const REPLICAS = 2;
 
 /** By their Leases: these are few, and only a new leader asks. */

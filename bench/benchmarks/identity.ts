@@ -6,14 +6,14 @@ import { freePort } from '../../hack/ports.ts';
 import { startController } from '../../hack/stack/controller.ts';
 import { waitFor } from '../../hack/wait.ts';
 import { DEFAULT_NAMESPACE } from '../../src/api/names.ts';
-import { signed } from '../../src/identity/jwt.ts';
+import { signed as signedToken } from '../../src/identity/jwt.ts';
 import { createTokenVerifier } from '../../src/identity/verifier.ts';
 import { createDispatch } from '../../src/rest/access/dispatch.ts';
 import { type Benchmark, by, type Context, type Row } from '../benchmark.ts';
 import { costOf, rateOf } from '../cost.ts';
 import type { Answer } from '../http.ts';
 import { liveHeap } from '../inspector.ts';
-import { assertAllAnswered, openLoop, type Send } from '../load.ts';
+import { assertAllAnswered, closedLoop, openLoop, type Send } from '../load.ts';
 import { createPeople, makePeople, type People, type Person } from '../people.ts';
 import { percentile } from '../percentile.ts';
 import { memoryOf } from '../processes.ts';
@@ -96,7 +96,7 @@ export const identity: Benchmark = {
     const sends = sendsOf(people, crowd, victims);
     // Before anything is measured: first polls wait for their connections, and code is compiled.
     assertAllAnswered(await openLoop(POLLS_PER_SECOND, 2, sender(stack, POLLS_PER_SECOND * 2)));
-    assertAllAnswered(await openLoop(10, PEOPLE / 10, sends.logins));
+    assertAllAnswered(await closedLoop(PEOPLE, 2, sends.logins));
     Object.assign(figures, await profileCost(context, stack, people, crowd));
     const notes = [
       `verification is measured in the process of the benchmark, ${by(context, VERIFICATIONS)} tokens`,
@@ -154,7 +154,7 @@ async function verification(count: number): Promise<{ known: number; new: number
   });
   const at = Math.floor(Date.now() / 1000);
   const tokenOf = (i: number) =>
-    signed(
+    signedToken(
       {
         ...{ iss: issuer, aud: 'controller', sub: `${i}`.padStart(36, '0'), iat: at, exp: at + 900 },
         ...{ token_use: 'access', preferred_username: facts.email, email: facts.email, groups: facts.groups },
@@ -221,8 +221,10 @@ async function besidePolls(context: Context, stack: Stack, key: string, send: Se
   const seconds = by(context, SECONDS);
   const perSecond = LOADS[key]?.perSecond ?? 0;
   context.log(`${key}: ${perSecond} a second`);
-  const polling = sender(stack, POLLS_PER_SECOND * seconds * 2);
+  const signed = () => sender(stack, POLLS_PER_SECOND * seconds);
+  let polling = signed();
   const alone = await rateOf(stack, async () => assertAllAnswered(await openLoop(POLLS_PER_SECOND, seconds, polling)));
+  polling = signed();
   const [wrote, read] = [await stack.watchWrites(), await stack.watchReads()];
   let polls: number[] = [];
   let times: number[] = [];
@@ -230,9 +232,8 @@ async function besidePolls(context: Context, stack: Stack, key: string, send: Se
     context.profiled(
       key,
       async () => {
-        const shifted: Send = (i) => polling(POLLS_PER_SECOND * seconds + i);
         const [ofPolls, ofLoad] = await Promise.all([
-          openLoop(POLLS_PER_SECOND, seconds, shifted),
+          openLoop(POLLS_PER_SECOND, seconds, polling),
           openLoop(perSecond, seconds, send),
         ]);
         for (const load of [ofPolls, ofLoad]) assertAllAnswered(load);

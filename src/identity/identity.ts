@@ -17,6 +17,7 @@ import { createArtefacts } from './artefacts.ts';
 import { type BootstrapOptions, bootstrap } from './bootstrap.ts';
 import { createPasswordChange } from './change-password.ts';
 import type { SigningKeys } from './contract/keys.ts';
+import type { LoginFigures, LoginMetrics } from './contract/metrics.ts';
 import type { Artefacts, Once } from './contract/once.ts';
 import type { LoginEvents, Strangers } from './contract/strangers.ts';
 import type { TokenIssuer, TokenVerifier } from './contract/tokens.ts';
@@ -31,8 +32,9 @@ import type {
 import { createKeys, type KeysOptions } from './keys.ts';
 import { createLockout } from './lockout.ts';
 import { createOnce } from './once.ts';
-import { createPasswords, type PasswordsOptions } from './passwords.ts';
+import { createPasswords } from './passwords.ts';
 import { createSecondFactor } from './second-factor.ts';
+import { factsOf } from './secrets.ts';
 import { createStrangers } from './strangers.ts';
 import { createTokens } from './tokens.ts';
 import { createUserStore } from './user-store.ts';
@@ -58,9 +60,8 @@ export interface IdentityOptions {
   mayBeRestored?: boolean;
   /** active replicas, this one included */
   replicas(): number;
-  checked?: PasswordsOptions['checked'];
   log: Log;
-  metrics?: KubeMetrics;
+  metrics?: KubeMetrics & LoginMetrics;
   clock?: Clock;
   /** Unix ms */
   now?(): number;
@@ -84,6 +85,7 @@ export interface Logins {
   duties(user: StoredUser): Duties;
   /** Ends every login: the datastore was restored from a snapshot. Resolves when that is written; never rejects. */
   restored(signal: AbortSignal): Promise<void>;
+  figures(): LoginFigures;
   /** Follows the Secrets, and makes what the first start needs. Returns when the signal aborts; never rejects. */
   run(signal: AbortSignal): Promise<void>;
 }
@@ -132,7 +134,8 @@ export function createIdentity(options: IdentityOptions): Logins {
     notBefore: () => keys.sessionsNotBefore,
     interactions: () => interactions.size,
   });
-  const passwords = createPasswords({ policy, ...(options.checked && { checked: options.checked }) });
+  const metrics = options.metrics && { metrics: options.metrics };
+  const passwords = createPasswords({ policy, ...metrics });
   const strangers = createStrangers({ clock, replicas: options.replicas });
 
   const asksForMfa = (name: string) =>
@@ -144,7 +147,7 @@ export function createIdentity(options: IdentityOptions): Logins {
     mustChangePassword: user.mustChangePassword,
   });
   const tokens = createTokens({
-    ...{ issuer, audience, keys, users, policy, events, now },
+    ...{ issuer, audience, keys, users, policy, events, now, ...metrics },
     duty: (user) => (mustEnroll(duties(user)) ? enrollmentRequired() : undefined),
     endBrowserSessions: artefacts.ofAccount,
   });
@@ -159,7 +162,7 @@ export function createIdentity(options: IdentityOptions): Logins {
     keys,
     tokens,
     verifier: createTokenVerifier({ issuer, audience, keys, users, prefix, presentGroup: users.presentGroup, now }),
-    lockout: createLockout({ users, policy, strangers, events, now }),
+    lockout: createLockout({ users, policy, strangers, events, now, ...metrics }),
     secondFactor: createSecondFactor({ users, now }),
     artefacts,
     once: createOnce({ client, namespace, now }),
@@ -168,8 +171,13 @@ export function createIdentity(options: IdentityOptions): Logins {
     policy,
     duties,
     restored: endLogins,
+    figures: () => ({
+      interactions: artefacts.interactions,
+      sessions: secrets.list().reduce((sum, secret) => sum + (factsOf(secret)?.sessions ?? 0), 0),
+      ...(keys.signsFrom !== undefined && { signingKeySeconds: Math.max(0, now() - keys.signsFrom) / 1000 }),
+    }),
     async run(signal) {
-      const follow = { client, log, ...(options.metrics && { metrics: options.metrics }) };
+      const follow = { client, log, ...metrics };
       // Before the Secrets are read: until then no refresh is answered.
       if (options.mayBeRestored) void endLogins(signal);
       using _ = client.observeWrites(CORE_RESOURCES.secrets, metadataOf(secrets));

@@ -41,6 +41,8 @@ interface Content {
 }
 
 interface StoredKeys {
+  /** Unix ms from which the present key signs; undefined until it is known */
+  readonly signsFrom: number | undefined;
   /** Makes the Secret, once for all replicas. */
   ensure(signal: AbortSignal): Promise<void>;
   /**
@@ -112,9 +114,14 @@ export function createKeys(options: KeysOptions): SigningKeys & StoredKeys {
     return key && publicJwk(key);
   };
 
+  const signingKey = () => presentSigningKey(content?.keys ?? [], now(), (kid) => seen.get(kid) ?? now());
+
   return {
+    get signsFrom() {
+      return signingKey()?.signsFrom;
+    },
     get signing() {
-      const key = presentSigningKey(content?.keys ?? [], now(), (kid) => seen.get(kid) ?? now());
+      const key = signingKey();
       return key && { kid: key.kid, privateJwk: key.privateJwk as JsonWebKey };
     },
     publicJwks: () => ({ keys: (content?.keys ?? []).map(publicJwk) }),

@@ -3,6 +3,7 @@ import { HttpError } from '../http/http-error.ts';
 import type { LoginPolicy } from '../subjects/identity/rules/policy.ts';
 import { type LoginSession, type RefreshVerdict, refreshed, withSession } from '../subjects/identity/rules/session.ts';
 import type { SigningKeys } from './contract/keys.ts';
+import type { LoginMetrics } from './contract/metrics.ts';
 import type { LoginEvents } from './contract/strangers.ts';
 import type { BegunLogin, LoginContext, TokenIssuer, TokenPair } from './contract/tokens.ts';
 import type { StoredUser, UserStore } from './contract/users.ts';
@@ -18,6 +19,7 @@ export interface TokensOptions {
   /** why the user may have no tokens now: a second factor is due */
   duty(user: StoredUser): HttpError | undefined;
   events: LoginEvents;
+  metrics?: Pick<LoginMetrics, 'refresh'>;
   /** provider sessions and grants of a user end too */
   endBrowserSessions?(userUuid: string, signal: AbortSignal): Promise<void>;
   /** Unix ms */
@@ -30,7 +32,7 @@ const invalidRefresh = () =>
 
 /** Tokens of the API. A refresh token counts by its session in the Secret of its user, which each use changes by one conditional write. */
 export function createTokens(options: TokensOptions): TokenIssuer {
-  const { issuer, audience, keys, users, policy, duty, events, now } = options;
+  const { issuer, audience, keys, users, policy, duty, events, metrics, now } = options;
 
   const signing = () => {
     if (keys.signing) return keys.signing;
@@ -136,6 +138,7 @@ export function createTokens(options: TokensOptions): TokenIssuer {
         },
         signal,
       );
+      metrics?.refresh({ outcome: verdict.is });
       if (verdict.is === 'reuse') record(user, by, 'refresh-reuse', false);
       if (verdict.is !== 'rotated' && verdict.is !== 'same') throw invalidRefresh();
       const { session } = verdict;
