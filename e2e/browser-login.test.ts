@@ -40,7 +40,7 @@ describe('a login in the browser', () => {
     // The page is loaded again: it continues where it was.
     await window.go(`${url}/login/oauth`);
     await shows(window, 'enroll');
-    expect(await window.run(`document.querySelectorAll('[data-qr] svg path').length`)).toBe(1);
+    expect(await qrCodeOf(window)).toContain(`secret=${await secretOf(window)}&`);
     await fill(window, '000000');
     await window.until(`document.querySelector('[data-view="enroll"] .problem').textContent !== ''`, 'the refusal');
     await fill(window, await codeOfPage(window));
