@@ -307,6 +307,9 @@ export async function createApp(
     platform,
     desired: (node) => agents.routes.desired(nodeUuid(node)),
     provisioned,
+    ...(config.auth.mode === 'embedded' && {
+      people: { prefix: config.auth.groupsPrefix, ...(logins && { logins: logins.facts }) },
+    }),
     ids,
     installation: config.installation.name,
     controlPlane: config.controlPlane,

@@ -1,4 +1,4 @@
-import { IDENTITY_SECRETS, LABELS } from '../api/names.ts';
+import { ANNOTATIONS, IDENTITY_SECRETS, LABELS } from '../api/names.ts';
 import { CORE_RESOURCES, type Secret } from '../api/resources.ts';
 import type { AuthGroup } from '../api/v3/auth-group.ts';
 import type { AuthPolicy } from '../api/v3/auth-policy.ts';
@@ -14,8 +14,9 @@ import { v3Name } from '../rules/names.ts';
 import { type Duties, mustEnroll } from '../subjects/identity/rules/duties.ts';
 import { AUTH_POLICY, type LoginPolicy, loginPolicy } from '../subjects/identity/rules/policy.ts';
 import { createArtefacts } from './artefacts.ts';
-import { type BootstrapOptions, bootstrap } from './bootstrap.ts';
+import { type BootstrapOptions, bootstrap, forgetGeneratedPassword } from './bootstrap.ts';
 import { createPasswordChange } from './change-password.ts';
+import type { LoginFacts } from './contract/facts.ts';
 import type { SigningKeys } from './contract/keys.ts';
 import type { LoginFigures, LoginMetrics } from './contract/metrics.ts';
 import type { Artefacts, Once } from './contract/once.ts';
@@ -82,13 +83,18 @@ export interface Logins {
   strangers: Strangers;
   events: LoginEvents;
   policy(): LoginPolicy;
-  duties(user: StoredUser): Duties;
+  duties(user: Dutiful): Duties;
+  /** what statuses of users say of their logins */
+  facts: LoginFacts;
   /** Ends every login: the datastore was restored from a snapshot. Resolves when that is written; never rejects. */
   restored(signal: AbortSignal): Promise<void>;
   figures(): LoginFigures;
   /** Follows the Secrets, and makes what the first start needs. Returns when the signal aborts; never rejects. */
   run(signal: AbortSignal): Promise<void>;
 }
+
+/** What decides the duties of a user. */
+type Dutiful = Pick<StoredUser, 'isBootstrap' | 'groups' | 'mfaEnabled' | 'mustChangePassword'>;
 
 export function createIdentity(options: IdentityOptions): Logins {
   const { client, namespace, stores, issuer, audience, prefix, given, ttls, events, log } = options;
@@ -140,7 +146,7 @@ export function createIdentity(options: IdentityOptions): Logins {
 
   const asksForMfa = (name: string) =>
     [...stores.authGroups.byIndex('name', name)].some((group) => v3Name(group) === name && group.spec.mfaRequired);
-  const duties = (user: StoredUser): Duties => ({
+  const duties = (user: Dutiful): Duties => ({
     isExempt: user.isBootstrap && policy().bootstrapExemptFromMfa,
     mfaRequired: user.groups.some(asksForMfa),
     mfaEnabled: user.mfaEnabled,
@@ -170,6 +176,18 @@ export function createIdentity(options: IdentityOptions): Logins {
     events,
     policy,
     duties,
+    facts: {
+      facts(uuid) {
+        const facts = users.facts(uuid);
+        return facts && { duties: duties(facts), passwordAt: facts.passwordAt, lockedUntil: facts.lockedUntil };
+      },
+      whenSynced: (signal) => secrets.whenSynced(signal),
+      subscribe: (listener) =>
+        secrets.subscribe(({ object, previous }) => {
+          const uuid = object.metadata.labels?.[LABELS.uuid];
+          if (uuid !== undefined && factsText(object) !== (previous && factsText(previous))) listener(uuid);
+        }),
+    },
     restored: endLogins,
     figures: () => ({
       interactions: artefacts.interactions,
@@ -181,6 +199,13 @@ export function createIdentity(options: IdentityOptions): Logins {
       // Before the Secrets are read: until then no refresh is answered.
       if (options.mayBeRestored) void endLogins(signal);
       using _ = client.observeWrites(CORE_RESOURCES.secrets, metadataOf(secrets));
+      using __ = secrets.subscribe(({ type, object }) => {
+        const facts = type === 'set' ? factsOf(object) : undefined;
+        if (!facts?.bootstrap || facts.mustChange) return;
+        forgetGeneratedPassword({ client, namespace }, object.metadata.labels?.[LABELS.uuid] ?? '', signal).catch(
+          (err) => log.warn({ err }, 'The first password of the administrator, which has changed, is still stored'),
+        );
+      });
       await using reflectors = new AsyncDisposableStack();
       for (const store of [secrets, keySecret, interactions])
         reflectors.use(startReflector({ ...follow, store }, signal));
@@ -211,6 +236,8 @@ export function createIdentity(options: IdentityOptions): Logins {
     }
   }
 }
+
+const factsText = ({ metadata }: Secret) => metadata.annotations?.[ANNOTATIONS.identityFacts];
 
 const KEYS_RETRY_MS = 2_000;
 

@@ -15,7 +15,7 @@ const by = { address: '192.0.2.1', requestId: 'r' };
 const signal = AbortSignal.timeout(60_000);
 
 const userOf = (uuid: string, email: string): StoredUser => ({
-  ...{ uuid, email, groups: [], isBootstrap: false, mustChangePassword: false, mfaEnabled: false },
+  ...{ uuid, email, name: email, groups: [], isBootstrap: false, mustChangePassword: false, mfaEnabled: false },
   ...{ createdAt: '', updatedAt: '', version: '1' },
   secrets: { attempts: { failed: 0, lockedUntil: 0 }, devices: [], sessions: [] },
 });

@@ -4,6 +4,7 @@ import type { Secret } from '../api/resources.ts';
 import type { AuthUser } from '../api/v3/auth-user.ts';
 import { decodeData, encodeData } from '../datastore/keyed-text.ts';
 import { ownerReference } from '../kube/object.ts';
+import { nameOfUser } from '../subjects/identity/rules/names-of-user.ts';
 import type { StoredUser, UserFlags, UserSecrets } from './contract/users.ts';
 
 /** The names and the content of the Secrets of users. Nothing else reads or writes them. */
@@ -118,6 +119,7 @@ export function storedUser(
   return {
     uuid,
     email: user.spec.email,
+    name: nameOfUser(user),
     groups,
     isBootstrap: flags.isBootstrap,
     mustChangePassword: flags.mustChangePassword,

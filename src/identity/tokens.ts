@@ -49,7 +49,7 @@ export function createTokens(options: TokensOptions): TokenIssuer {
     const claims = {
       ...head(user, at, policy().accessTokenTtlSeconds),
       token_use: 'access',
-      preferred_username: user.email,
+      preferred_username: user.name,
       groups: user.groups,
       ...(user.email.includes('@') && { email: user.email }),
       ...(user.mustChangePassword && { password_change_required: true }),

@@ -6,6 +6,8 @@ import type { LoginContext } from './tokens.ts';
 export interface StoredUser {
   uuid: string;
   email: string;
+  /** in role bindings and tokens: a new e-mail, once every binding has it */
+  name: string;
   groups: readonly string[];
   isBootstrap: boolean;
   mustChangePassword: boolean;
@@ -35,6 +37,7 @@ export interface UserFlags {
 /** What replicas know of a user without its Secret. */
 export interface UserFacts extends UserFlags {
   email: string;
+  name: string;
   groups: readonly string[];
   mfaEnabled: boolean;
   lockedUntil: number;
@@ -75,8 +78,9 @@ export interface UserStore {
     },
     signal: AbortSignal,
   ): Promise<StoredUser>;
+  /** Gives the user another e-mail. The former one stays its own until the leader has moved what role bindings give to it. */
   rename(uuid: string, email: string, signal: AbortSignal): Promise<void>;
-  /** Deletes the user, and frees the e-mail. */
+  /** Deletes the user; the leader frees the e-mail once no role binding names it. */
   remove(uuid: string, signal: AbortSignal): Promise<void>;
   /** From memory, for each request. */
   facts(uuid: string): UserFacts | undefined;
