@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { decodeQR } from 'qr/decode.js';
 import type { BrowserWindow } from '../hack/chromium.ts';
 import { freePort } from '../hack/ports.ts';
+import { oneTimeCode } from '../testing/one-time-code.ts';
 import { type ControllerProcess, createStack, type Stack, until } from './_stack.ts';
 
 /** A controller with logins, at the address that its URLs name, and what a person does in a browser. */

@@ -13,6 +13,8 @@ import {
   fill,
   PASSWORD,
   problemOf,
+  qrCodeOf,
+  secretOf,
   shows,
   startLogins,
   TEMPORARY,
@@ -141,7 +143,7 @@ describe('a page of another site', async () => {
     await window.go(hostile);
     const steps = STEPS.map((to) => `${url}/api/v3/user/interaction/${uid}/${to}`);
     const outcomes = await window.run<string[]>(`(${attack})(${JSON.stringify({ steps, body: ADMIN })})`);
-    expect(outcomes).toHaveLength(STEPS.length * 5);
+    expect(outcomes).toHaveLength(STEPS.length * 7);
     expect(new Set(outcomes)).toEqual(new Set(['refused', 'opaque', 'sent']));
     expect(await (await fetch(`${url}/api/v3/user/interaction/${uid}`)).json()).toEqual({ step: 'login' });
 
@@ -330,6 +332,10 @@ const attack = `async ({ steps, body }) => {
   for (const step of steps) {
     for (const [mode, type] of [['no-cors', 'text/plain'], ['cors', 'application/json'], ['cors', 'text/plain']]) {
       const sent = fetch(step, { method: 'POST', mode, credentials: 'include', headers: { 'content-type': type }, body: text });
+      outcomes.push(await sent.then(({ type, status }) => (type === 'opaque' ? 'opaque' : 'read ' + status), () => 'refused'));
+    }
+    for (const untyped of [new Blob([text]), undefined]) {
+      const sent = fetch(step, { method: 'POST', mode: 'no-cors', credentials: 'include', body: untyped });
       outcomes.push(await sent.then(({ type, status }) => (type === 'opaque' ? 'opaque' : 'read ' + status), () => 'refused'));
     }
     outcomes.push(navigator.sendBeacon(step, new Blob([text], { type: 'text/plain' })) ? 'sent' : 'refused');
