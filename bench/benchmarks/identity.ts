@@ -138,7 +138,13 @@ async function verification(count: number): Promise<{ known: number; new: number
   const issuer = `${PUBLIC_URL}/oidc`;
   const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
   const [privateJwk, publicJwk] = [privateKey.export({ format: 'jwk' }), publicKey.export({ format: 'jwk' })];
-  const facts = { email: 'ann@example.com', groups: ['viewer'], mustChangePassword: false, isBootstrap: false };
+  const facts = {
+    email: 'ann@example.com',
+    name: 'ann',
+    groups: ['viewer'],
+    mustChangePassword: false,
+    isBootstrap: false,
+  };
   const verifier = createTokenVerifier({
     ...{ issuer, audience: 'controller', prefix: 'skerry', presentGroup: (name) => name, now: Date.now },
     keys: { find: async () => publicJwk as JsonWebKey } as unknown as Parameters<typeof createTokenVerifier>[0]['keys'],
