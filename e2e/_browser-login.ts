@@ -113,7 +113,11 @@ export async function qrCodeOf(window: BrowserWindow): Promise<string> {
   for (const [, x, y] of path.matchAll(/M(\d+) (\d+)/g))
     for (let dy = 0; dy < SCALE; dy++)
       for (let dx = 0; dx < SCALE; dx++)
-        data.fill(0, ((Number(y) * SCALE + dy) * size + Number(x) * SCALE + dx) * 4, ((Number(y) * SCALE + dy) * size + Number(x) * SCALE + dx) * 4 + 3);
+        data.fill(
+          0,
+          ((Number(y) * SCALE + dy) * size + Number(x) * SCALE + dx) * 4,
+          ((Number(y) * SCALE + dy) * size + Number(x) * SCALE + dx) * 4 + 3,
+        );
   return decodeQR({ width: size, height: size, data });
 }
 
