@@ -187,7 +187,11 @@ function pinUrls(provider: Provider, publicUrl: string): void {
   });
 }
 
+<<<<<<< HEAD
 /** Headers that let scripts of another origin read the answer: headers of the controller stay, headers of the library do not. */
+=======
+/** Headers that let scripts of another origin read the answer. */
+>>>>>>> h9-pages
 const sharing = (ctx: KoaContextWithOIDC) =>
   Object.entries(ctx.response.headers).filter(([name]) => name.startsWith('access-control-'));
 
@@ -202,6 +206,7 @@ async function guard(ctx: KoaContextWithOIDC, next: () => Promise<unknown>): Pro
   }
   const given = sharing(ctx);
   await next();
+  // The library permits more than the controller does.
   for (const [name] of sharing(ctx)) ctx.remove(name);
   for (const [name, value] of given) ctx.set(name, String(value));
   if (ctx.status === 404 && !ctx.body) {
