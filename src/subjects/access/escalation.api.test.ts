@@ -3,6 +3,7 @@ import { expect, inject, test } from 'vitest';
 import { createKube, type Kube } from '../../../hack/kube.ts';
 import { waitFor } from '../../../hack/wait.ts';
 import { atEnd } from '../../../testing/at-end.ts';
+import { draws } from '../../../testing/draws.ts';
 import { createRbacModel, givenTooMuch, isCovered } from '../../../testing/rbac-model.ts';
 import { API_VERSION } from '../../api/names.ts';
 import { RBAC_RESOURCES } from '../../api/rbac.ts';
@@ -24,22 +25,6 @@ const ADMIN = 'root@plant.example';
 const PREFIX = 'skerry';
 /** A permission that was taken away counts at most so long. */
 const STALE_MS = 2_000;
-
-/** Numbers below `below`, the same for a seed. */
-function draws(seed: number) {
-  let state = seed >>> 0;
-  const next = (below: number): number => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % below;
-  };
-  const pick = <T>(of: readonly T[]): T => of[next(of.length)] as T;
-  const some = <T>(of: readonly T[], most: number): T[] => [
-    ...new Set(Array.from({ length: 1 + next(most) }, () => pick(of))),
-  ];
-  return { next, pick, some };
-}
 
 const RESOURCES = ['models', 'knowledge', 'services', 'registries'] as const;
 const VERBS = ['get', 'list', 'create', 'delete'] as const;
@@ -73,7 +58,7 @@ test(
       return made;
     };
     const root = createKube(server, credentials);
-    const policies = admissionPolicies(namespace).filter(({ metadata }) =>
+    const policies = (admissionPolicies(namespace) as { kind: string; metadata: { name: string } }[]).filter(({ metadata }) =>
       /^skerry-(own-roles|groups-of-users|groups|system-groups)\./.test(metadata.name),
     );
     atEnd(async () => {
