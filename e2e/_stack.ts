@@ -64,6 +64,8 @@ interface ControllerOptions {
   env?: Record<string, string>;
   /** the controller's bundle, instead of that of the sources */
   bundle?: string;
+  /** ready means that agents are served: `/status` may say that people cannot log in */
+  isForAgents?: true;
   /** called with the process as soon as it is started, before it is ready */
   onStart?: (daemon: Daemon) => void;
 }
@@ -194,7 +196,7 @@ export async function createStack(options: { kubeconfig?: string } = {}): Promis
     const url = `http://127.0.0.1:${rest}`;
     // With TLS only its certificate says whether a client may trust it.
     const hasTls = options.env?.TLS_PATH_CERT ?? options.env?.SKERRY_TLS_HOSTS;
-    const probe = hasTls ? `http://127.0.0.1:${metrics}/readyz` : `${url}/api/v3/status`;
+    const probe = hasTls || options.isForAgents ? `http://127.0.0.1:${metrics}/readyz` : `${url}/api/v3/status`;
     await until('the controller to be ready', () => isReady(probe, daemon), { timeoutMs: 60_000 });
     return {
       url,

@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { get } from 'node:https';
 import { join } from 'node:path';
 import { makeCertificate } from './certificate.ts';
@@ -20,7 +20,7 @@ const HASH = '$2b$10$5JRBmXBgjPAqzrbwyUK7SOJ7bZ1kCF8CfzzuquXH6.LCgR2uby03i';
 export const DEX_CLIENT = { clientId: 'skerry', clientSecret: 'a secret of the tests' } as const;
 
 export interface DexOptions {
-  /** Folder of configuration, certificate and log. */
+  /** Folder of configuration, certificate and log. A later start in it has the same certificate, and other keys of tokens. */
   dir: string;
   redirectUris?: readonly string[];
   /** How long tokens are valid, such as 5m. */
@@ -36,6 +36,11 @@ export interface Dex extends AsyncDisposable {
   /** of the certificate, PEM */
   readonly ca: string;
   readonly caFile: string;
+  /** of the certificate, in files */
+  readonly tls: { cert: string; key: string };
+  /** Freezes it: connections open, and nothing answers. */
+  pause(): void;
+  resume(): void;
   stop(): Promise<void>;
 }
 
@@ -45,7 +50,7 @@ export async function startDex({ dir, redirectUris = [], tokens = '10m', log, ..
   const port = options.port ?? (await freePort());
   const issuer = `https://localhost:${port}/dex`;
   mkdirSync(dir, { recursive: true });
-  const { cert, key, ca } = makeCertificate(join(dir, 'tls'), ['localhost', '127.0.0.1']);
+  const { cert, key, ca } = certificateIn(join(dir, 'tls'));
   const config = {
     issuer,
     storage: { type: 'memory' },
@@ -75,8 +80,24 @@ export async function startDex({ dir, redirectUris = [], tokens = '10m', log, ..
     await daemon.stop();
     throw error;
   }
-  const stop = () => daemon.stop();
-  return { issuer, ca, caFile: join(dir, 'tls', 'ca.pem'), stop, [Symbol.asyncDispose]: stop };
+  const stop = async () => {
+    // A frozen process would not see the SIGTERM.
+    daemon.signal('SIGCONT');
+    await daemon.stop();
+  };
+  return {
+    ...{ issuer, ca, caFile: join(dir, 'tls', 'ca.pem'), tls: { cert, key } },
+    pause: () => daemon.signal('SIGSTOP'),
+    resume: () => daemon.signal('SIGCONT'),
+    stop,
+    [Symbol.asyncDispose]: stop,
+  };
+}
+
+function certificateIn(folder: string) {
+  const file = (name: string) => join(folder, name);
+  if (!existsSync(file('server.pem'))) return makeCertificate(folder, ['localhost', '127.0.0.1']);
+  return { cert: file('server.pem'), key: file('server.key'), ca: readFileSync(file('ca.pem'), 'utf8') };
 }
 
 const statusOf = (url: string, ca: string) =>

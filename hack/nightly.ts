@@ -272,6 +272,16 @@ const RUNS: readonly Run[] = [
     about: 'the agent for armv7, run by qemu: it joins, runs an application and updates itself',
     command: tests('e2e', 'e2e/machines/armv7.test.ts'),
   },
+  {
+    name: 'foreign-client',
+    about: 'Apache with mod_auth_openidc as a client of the provider of the controller',
+    command: tests('e2e', 'e2e/foreign-client.test.ts'),
+  },
+  {
+    name: 'keycloak',
+    about: 'Keycloak as the provider of the users, at the controller and at an API server',
+    command: tests('e2e', 'e2e/keycloak.test.ts'),
+  },
   { name: 'bench', about: 'all benchmarks, the long ones too', command: ['bench/main.ts', '--long'] },
 ];
 

@@ -4,11 +4,12 @@ import { STACK_FOLDER } from './stack/files.ts';
 import { logsIn } from './stack/refusal.ts';
 import { type Stack, StackRefused, startStack } from './stack/stack.ts';
 
-/** `make up`: the local stack in the foreground. Environment: BUS_ENABLED, ONCE, ROUTER, ROUTERS_ENABLED, SAMPLE, SKERRY_PORT, SKERRY_SAMPLE_PORT, SKERRY_STACK. */
+/** `make up`: the local stack in the foreground. Environment: BUS_ENABLED, ONCE, ROUTER, ROUTERS_ENABLED, SAMPLE, SKERRY_PORT, SKERRY_SAMPLE_PORT, SKERRY_STACK, TLS. */
 async function main(): Promise<number> {
   const log = startClock();
   const once = process.env.ONCE === '1';
   const sample = process.env.SAMPLE !== '0';
+  const tls = process.env.TLS === '1';
   const port = process.env.SKERRY_PORT ? Number(process.env.SKERRY_PORT) : undefined;
   if (port !== undefined && !(Number.isInteger(port) && port > 0 && port < 65536)) {
     log(`SKERRY_PORT is ${process.env.SKERRY_PORT}, which is no port`);
@@ -26,7 +27,7 @@ async function main(): Promise<number> {
   }
 
   try {
-    await using stack = await startStack({ dir: STACK_FOLDER, port, sample, log, signal: stop.signal });
+    await using stack = await startStack({ dir: STACK_FOLDER, port, sample, tls, log, signal: stop.signal });
     process.stdout.write(summary(stack, once));
     if (!once)
       await Promise.race([stack.broken, new Promise((resolve) => stop.signal.addEventListener('abort', resolve))]);
@@ -68,6 +69,9 @@ function summary(stack: Stack, once: boolean): string {
     'kubectl get skerry',
     ...(sample ? ['kubectl get application hello -o yaml', 'kubectl skerry logs hello', `curl ${sample}`] : []),
     'curl -H "Authorization: Bearer $TOKEN" $URL/api/v3/node-list',
+    ...(stack.urls.ca
+      ? ['kubectl skerry login --ca $CA --user admin < .skerry/admin', 'kubectl --context skerry auth whoami']
+      : []),
   ];
   const lines = ['', 'What runs:', ...table];
   if (!once)

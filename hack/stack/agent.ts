@@ -24,11 +24,13 @@ export interface AgentOptions {
   engine: Engine;
   /** Port of the agent's local API. */
   port: number;
+  /** File of the authority of the controller's certificate. */
+  ca?: string | undefined;
   again?: Again;
 }
 
 /** Starts an agent for this machine; it has no identity until it is provisioned. */
-export async function startAgent({ dir, engine, port, again }: AgentOptions): Promise<Daemon> {
+export async function startAgent({ dir, engine, port, ca, again }: AgentOptions): Promise<Daemon> {
   const home = join(dir, 'agent');
   mkdirSync(home, { recursive: true, mode: 0o700 });
   const run = join(home, 'run');
@@ -39,6 +41,7 @@ export async function startAgent({ dir, engine, port, again }: AgentOptions): Pr
     runDirectory: run.length < 90 ? run : runFolder(home),
     logDirectory: join(home, 'logs'),
     localApiPort: port,
+    ...(ca && { controllerCert: ca }),
   };
   // JSON is YAML.
   writeFileSync(agentConfigFile(dir), `${JSON.stringify(settings, undefined, 2)}\n`);

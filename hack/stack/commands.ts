@@ -9,6 +9,8 @@ export interface CommandsOptions {
   dir: string;
   /** URL of REST. */
   rest: string;
+  /** File of the authority of its certificate, where it is HTTPS. */
+  ca?: string | undefined;
   /** URL of the registry. */
   registry: string;
   /** The socket of a docker that the stack started. */
@@ -48,6 +50,7 @@ export function writeCommands({ dir, kubectl, tokenFile, ...places }: CommandsOp
     SKERRY_TOKEN_FILE: tokenFile,
     SKERRY_AGENT_CONFIG: places.agentConfig,
     URL: places.rest,
+    ...(places.ca && { CA: places.ca }),
     REGISTRY: new URL(places.registry).host,
     ...(places.dockerHost && { DOCKER_HOST: places.dockerHost }),
   };

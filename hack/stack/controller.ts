@@ -60,7 +60,10 @@ export async function startController({
   });
   const ready = async () => {
     controller.assertRunning();
-    const urls = [`http://127.0.0.1:${ports.metrics}/readyz`, `http://127.0.0.1:${ports.rest}/api/v3/status`];
+    const hasTls = settings.SKERRY_TLS_HOSTS !== undefined;
+    // With TLS only its certificate says whether a client may trust it.
+    const rest = hasTls ? [] : [`http://127.0.0.1:${ports.rest}/api/v3/status`];
+    const urls = [`http://127.0.0.1:${ports.metrics}/readyz`, ...rest];
     return (await Promise.all(urls.map((url) => fetch(url)))).every(({ ok }) => ok);
   };
   try {

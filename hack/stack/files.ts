@@ -13,6 +13,8 @@ export const STACK_PROCESS = 'stack';
 /** `stack.json`: addresses and paths, for scripts. */
 export interface StackFile {
   rest: string;
+  /** Authority of the certificate of REST, where that is HTTPS. */
+  ca?: string;
   apiserver: string;
   agent: string;
   registry: string;

@@ -11,6 +11,7 @@ import type { Again } from '../process.ts';
 import type { Log } from '../progress.ts';
 import { startRegistry } from '../registry.ts';
 import { sampleImage } from '../sample.ts';
+import { authenticationFlags } from './tls.ts';
 
 /** What Skerry runs on. */
 export interface Foundations {
@@ -18,6 +19,8 @@ export interface Foundations {
   kubectl: string;
   /** Path of the kubeconfig of a cluster admin. */
   kubeconfig: string;
+  /** Path of the program of the API server; absent with SKERRY_KUBECONFIG. */
+  apiServer?: string;
   engine: Engine;
   /** URL of the registry. */
   registry: string;
@@ -31,6 +34,8 @@ export interface Foundations {
 
 export interface FoundationsOptions {
   dir: string;
+  /** whether the API server accepts logins of the controller */
+  tls: boolean;
   registryPort: number;
   sample: boolean;
   log: Log;
@@ -67,7 +72,11 @@ export async function startFoundations(
   );
   signal?.throwIfAborted();
   if (failures.length > 0) throw new Error([...new Set(failures)].join('\n'));
-  const [engine, { kubeconfig, cluster }, image] = await Promise.all([work.engine, work.cluster, work.image]);
+  const [engine, { kubeconfig, cluster, apiServer }, image] = await Promise.all([
+    work.engine,
+    work.cluster,
+    work.image,
+  ]);
 
   const tag = image && tagOf(image);
   const complete = async (owned: AsyncDisposableStack, until?: AbortSignal) => {
@@ -86,6 +95,7 @@ export async function startFoundations(
   return {
     kubectl: (await areAtHand(['kubectl'])) ? (await findTools(['kubectl'])).kubectl : cachedPath('kubectl'),
     kubeconfig,
+    ...(apiServer !== undefined && { apiServer }),
     engine,
     registry: `http://${host}`,
     ...(image && { image: `${host}/sample:${tag}` }),
@@ -121,8 +131,8 @@ function beside(act: (owned: AsyncDisposableStack, until: AbortSignal) => Promis
 
 async function startCluster(
   started: AsyncDisposableStack,
-  { dir, log, again, signal }: FoundationsOptions,
-): Promise<{ kubeconfig: string; cluster?: ControlPlane }> {
+  { dir, tls, log, again, signal }: FoundationsOptions,
+): Promise<{ kubeconfig: string; cluster?: ControlPlane; apiServer?: string }> {
   const kubeconfig = join(dir, 'kubeconfig');
   const given = process.env.SKERRY_KUBECONFIG;
   if (given) {
@@ -133,16 +143,17 @@ async function startCluster(
     throw new Error(`The context of ${given} has the namespace ${kube.namespace}; it must be ${DEFAULT_NAMESPACE}`);
   }
   // Built here, where the build can be aborted.
-  await findTools(['etcd', 'kube-apiserver'], { log, signal });
+  const { 'kube-apiserver': apiServer } = await findTools(['etcd', 'kube-apiserver'], { log, signal });
   const options = {
     dir: join(dir, 'control-plane'),
     namespace: DEFAULT_NAMESPACE,
     controllerManager: false,
+    ...(tls && { apiServerFlags: authenticationFlags(dir, apiServer) }),
     log,
     again,
   };
   const cluster = started.use(await startControlPlane(options));
   writeFileSync(kubeconfig, cluster.kubeconfigText, { mode: 0o600 });
   log(`etcd and kube-apiserver are ready at ${cluster.url}`);
-  return { kubeconfig, cluster };
+  return { kubeconfig, cluster, apiServer };
 }

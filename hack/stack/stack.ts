@@ -40,6 +40,7 @@ import { startFoundations } from './foundations.ts';
 import { alreadyRuns } from './refusal.ts';
 import { startLocalRouter } from './router-hub.ts';
 import { applySample, samplePort, waitForSample } from './sample.ts';
+import { TLS_SETTINGS, trustController } from './tls.ts';
 
 export interface StackOptions {
   /** Data folder. */
@@ -48,6 +49,8 @@ export interface StackOptions {
   port?: number;
   /** Whether to run the sample application. */
   sample?: boolean;
+  /** Whether REST is HTTPS, and kubectl is served by a login at the controller. */
+  tls?: boolean;
   log: Log;
   /** Aborts the start; what was started is stopped again. */
   signal?: AbortSignal;
@@ -75,7 +78,14 @@ export class StackRefused extends Error {}
  * when all of them work. Leftover processes of an earlier run are ended first; its data is used again. Everything,
  * containers included, stops when the result is disposed of, and when this process dies.
  */
-export async function startStack({ dir, port = PORTS.rest, sample = true, log, signal }: StackOptions): Promise<Stack> {
+export async function startStack({
+  dir,
+  port = PORTS.rest,
+  sample = true,
+  tls = false,
+  log,
+  signal,
+}: StackOptions): Promise<Stack> {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   await using started = new AsyncDisposableStack();
   const supervisor = createSupervisor({ log });
@@ -95,8 +105,8 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   if (sample && !existsSync(stateFile)) await assertFree(samplePort(), 'Stop it, or go without the sample: SAMPLE=0.');
 
   const registryPort = await chooseRegistryPort(dir);
-  const foundations = await startFoundations(started, { dir, registryPort, sample, log, again, signal });
-  const { kubeconfig, kubectl, engine, registry, image } = foundations;
+  const foundations = await startFoundations(started, { dir, tls, registryPort, sample, log, again, signal });
+  const { kubeconfig, kubectl, apiServer, engine, registry, image } = foundations;
   const kube = await kubeFromFile(kubeconfig);
   started.defer(() => kube.close());
   await installCrds(kubeconfig);
@@ -105,11 +115,12 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   await applyAll(kube, [...readObjects(join(ROOT, 'manifests/install.yaml')), ...adminAccount(), ...more]);
   log('Definitions, roles and policies are installed');
 
-  const rest = `http://127.0.0.1:${port}`;
+  const rest = `${tls ? 'https' : 'http'}://127.0.0.1:${port}`;
   const ports = { rest: port, ...(await chooseStackPorts(dir, registryPort)) };
   const isBusEnabled = process.env.BUS_ENABLED === 'true';
   const settings = {
     ...loginSettings(dir, rest),
+    ...(tls && TLS_SETTINGS),
     ...(isBusEnabled && systemImage('BUS', await foundations.provide('bus', await busServerImage()))),
     ...(hasRouters && systemImage('ROUTER', await foundations.provide('router', await routerImage()))),
   };
@@ -117,6 +128,7 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
   started.defer(() => controller.stop());
   const tokenFile = join(dir, 'token');
   started.use(await keepAdminToken(kube, tokenFile));
+  const ca = tls ? await trustController(kube, { dir, rest, apiServer, signal }) : undefined;
   log(`The controller is ready at ${rest}`);
   if (isBusEnabled) {
     const hub = await startBusHub({ dir, kube, log, again, signal });
@@ -129,12 +141,12 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
 
   const dockerHost = engine.private && engine.kind === 'docker' ? engine.url : undefined;
   const agentConfig = agentConfigFile(dir);
-  const env = writeCommands({ dir, rest, registry, dockerHost, kubeconfig, tokenFile, agentConfig, kubectl });
+  const env = writeCommands({ dir, rest, ca, registry, dockerHost, kubeconfig, tokenFile, agentConfig, kubectl });
 
   for (const object of readObjects(join(ROOT, 'manifests/local-node.yaml'))) await kube.apply(object);
   const uuid = await nodeUuid(kube, { controller, signal });
   const agentStart = Date.now();
-  const agent = await startAgent({ dir, engine, port: ports.agent, again });
+  const agent = await startAgent({ dir, engine, port: ports.agent, ca, again });
   if (!engine.private) started.defer(() => endContainers(engine.url, uuid, 'stop').catch(() => {}));
   started.defer(() => agent.stop(30_000));
   const parts = { dir, rest: { url: rest, tokenFile }, uuid, agent, signal };
@@ -156,6 +168,7 @@ export async function startStack({ dir, port = PORTS.rest, sample = true, log, s
 
   const urls: StackFile = {
     rest,
+    ...(ca && { ca }),
     apiserver: kube.server,
     agent: `http://127.0.0.1:${ports.agent}`,
     registry,

@@ -28,7 +28,8 @@ function start(duties: Partial<Duties> = {}) {
   const store: Pick<UserStore, 'byEmail' | 'byUuid' | 'change'> = {
     byEmail: async (email) => [...users.values()].find((user) => user.email === email),
     byUuid: async (uuid) => users.get(uuid),
-    async change(uuid, decide) {
+    async change(given, decide) {
+      const uuid = typeof given === 'string' ? given : given.uuid;
       const user = users.get(uuid) as StoredUser;
       const { next = {}, flags = {}, result } = decide(user);
       const secrets = Object.fromEntries(

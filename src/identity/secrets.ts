@@ -24,6 +24,8 @@ export interface SecretFacts {
   bootstrap: boolean;
   lockedUntil: number;
   passwordAt: number;
+  /** logins, those included that have expired */
+  sessions?: number;
 }
 
 export const NO_SECRETS: UserSecrets = { attempts: { failed: 0, lockedUntil: 0 }, devices: [], sessions: [] };
@@ -72,6 +74,7 @@ export function userSecret(
     bootstrap: flags.isBootstrap,
     lockedUntil: secrets.attempts.lockedUntil,
     passwordAt: secrets.password?.changedAt ?? 0,
+    sessions: secrets.sessions.length,
   };
   const json = (value: unknown) => (value === undefined ? undefined : JSON.stringify(value));
   const { password, mfa, attempts, devices, reset, sessions } = secrets;

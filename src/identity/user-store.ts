@@ -63,8 +63,14 @@ export function createUserStore(
     ...new Set((spec.groups ?? []).flatMap((name) => presentGroup(name) ?? [])),
   ];
 
-  const stored = (uuid: string, { object, secret }: Read): StoredUser =>
-    storedUser(object, uuid, secret, groupsOf(object));
+  /** From what each user was read, so that a request that has read a user can write on condition of just that. */
+  const reads = new WeakMap<StoredUser, Read>();
+
+  function stored(uuid: string, { object, secret }: Read): StoredUser {
+    const user = storedUser(object, uuid, secret, groupsOf(object));
+    reads.set(user, { object, secret });
+    return user;
+  }
 
   async function read(uuid: string, signal: AbortSignal): Promise<Read | undefined> {
     const [known] = users.byIndex('uuid', uuid);
@@ -129,10 +135,12 @@ export function createUserStore(
     byEmail: ownerOf,
     byUuid,
 
-    async change<R>(uuid: string, decide: (user: StoredUser) => UserChange<R>, signal: AbortSignal) {
+    async change<R>(given: string | StoredUser, decide: (user: StoredUser) => UserChange<R>, signal: AbortSignal) {
+      const uuid = typeof given === 'string' ? given : given.uuid;
+      const known = typeof given === 'string' ? undefined : reads.get(given);
       for (let lost = 0; lost < ATTEMPTS; lost++) {
         if (lost > 0) await pause(random() * JITTER_MS * lost, undefined, { signal });
-        const found = await read(uuid, signal);
+        const found = (lost === 0 && known) || (await read(uuid, signal));
         if (!found) throw userGone();
         const user = stored(uuid, found);
         const { next, flags, result } = decide(user);

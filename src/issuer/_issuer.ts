@@ -144,8 +144,11 @@ export async function startIssuer(
   }
 
   /** From the beginning to the code, in a browser of its own. */
-  async function codeOf(accountId = ANN.uuid): Promise<{ code: string; jar: string; answer: Answer }> {
-    const begun = await authorize();
+  async function codeOf(
+    accountId = ANN.uuid,
+    members: Record<string, string | undefined> = {},
+  ): Promise<{ code: string; jar: string; answer: Answer }> {
+    const begun = await authorize(members);
     const uid = new URL(String(begun.headers.location)).searchParams.get('interaction') ?? '';
     await issuer.complete(uid, accountId, AbortSignal.timeout(5_000));
     const jar = jarOf(begun);

@@ -1,3 +1,4 @@
+import type { Device } from '../../subjects/identity/rules/devices.ts';
 import type { LoginSession } from '../../subjects/identity/rules/session.ts';
 import type { LoginContext } from './tokens.ts';
 
@@ -22,7 +23,8 @@ export interface UserSecrets {
   /** a secret that is not enabled waits for its first code */
   mfa?: { secret: string; enabled: boolean; lastStep: number; recovery: readonly string[] };
   attempts: { failed: number; lockedUntil: number };
-  devices: readonly { id: string; failed: number; at: number }[];
+  /** the browser that last logged in, if any */
+  devices: readonly Device[];
   reset?: { hash: string; expiresAt: number };
   sessions: readonly LoginSession[];
 }
@@ -57,10 +59,11 @@ export interface UserStore {
   byUuid(uuid: string, signal: AbortSignal): Promise<StoredUser | undefined>;
   /**
    * Reads live, lets `decide` say the next secrets, and writes them if nobody wrote in between; else reads and decides again.
-   * `decide` is pure and may throw; without `next` and `flags` nothing is written.
+   * `decide` is pure and may throw; without `next` and `flags` nothing is written. A user that this request has just read is not
+   * read again, unless somebody wrote in between.
    */
   change<R>(
-    uuid: string,
+    user: string | StoredUser,
     decide: (user: StoredUser) => UserChange<R>,
     signal: AbortSignal,
   ): Promise<{ user: StoredUser; result: R; lost: number }>;
@@ -114,7 +117,13 @@ export interface AccountLockout {
   attempt(
     who: { email: string } | { uuid: string },
     by: LoginContext,
-    what: { check(user: StoredUser): Promise<boolean | 'in part'>; dummy(): Promise<void>; door: AttemptDoor },
+    what: {
+      check(user: StoredUser): Promise<boolean | 'in part'>;
+      dummy(): Promise<void>;
+      door: AttemptDoor;
+      /** Pure: written together with the success. */
+      commit?(user: StoredUser): UserChange<unknown>['next'];
+    },
     signal: AbortSignal,
   ): Promise<StoredUser | undefined>;
 }

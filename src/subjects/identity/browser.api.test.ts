@@ -1,4 +1,4 @@
-import { createHmac, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import {
   allowInsecureRequests,
@@ -16,6 +16,7 @@ import {
   randomState,
 } from 'openid-client';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { oneTimeCode } from '../../../testing/one-time-code.ts';
 import type { TestClient } from '../../rest/_client.ts';
 import { type RunningController, startTestCluster } from '../../rest/_cluster.ts';
 
@@ -137,18 +138,6 @@ async function codeOf(browser: ReturnType<typeof openBrowser>, redirectTo: strin
   return new URL(String(headers.get('location')));
 }
 
-const codeFor = (base32: string, at = Date.now()) => {
-  const bits = [...base32]
-    .map((one) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(one).toString(2).padStart(5, '0'))
-    .join('');
-  const secret = Buffer.from((bits.match(/.{8}/g) ?? []).map((byte) => Number.parseInt(byte, 2)));
-  const counter = Buffer.alloc(8);
-  counter.writeBigUInt64BE(BigInt(Math.floor(at / 30_000)));
-  const mac = createHmac('sha1', secret).update(counter).digest();
-  const offset = (mac.at(-1) ?? 0) & 15;
-  return String((mac.readUInt32BE(offset) & 0x7fffffff) % 1_000_000).padStart(6, '0');
-};
-
 describe('a login in the browser', () => {
   test('ends at openid-client after an enrolment and a new password, whichever replica serves each request', async () => {
     const email = await newUser(['viewer']);
@@ -166,7 +155,9 @@ describe('a login in the browser', () => {
     });
     const { body: enrolment } = await browser.step(uid, 'enroll');
     expect(enrolment.otpauthUrl).toContain(`secret=${enrolment.secret}`);
-    const { body: confirmed } = await browser.step(uid, 'confirm-enroll', { code: codeFor(String(enrolment.secret)) });
+    const { body: confirmed } = await browser.step(uid, 'confirm-enroll', {
+      code: oneTimeCode(String(enrolment.secret)),
+    });
     expect(confirmed.recoveryCodes).toHaveLength(10);
     expect(await browser.step(uid, 'complete')).toMatchObject({ status: 400, body: { code: 'WRONG_STEP' } });
     const change = { currentPassword: 'Temporary-Pass-1', newPassword: PASSWORD };
@@ -257,7 +248,7 @@ describe('the own second factor', () => {
     const confirm = (json: object) => patiently(() => gated.post('/user/mfa/confirm', { json }));
     expect((await confirm({ code: '000000' })).status).toBe(401);
     expect((await confirm({})).status).toBe(400);
-    const confirmed = await confirm({ code: codeFor(secret, Date.now() - 30_000) });
+    const confirmed = await confirm({ code: oneTimeCode(secret, Date.now() - 30_000) });
     expect([confirmed.status, confirmed.body.recoveryCodes?.length]).toEqual([200, 10]);
     expect((await gated.post('/user/mfa/enroll')).body).toMatchObject({ code: 'MFA_ALREADY_ENABLED' });
 
@@ -270,7 +261,7 @@ describe('the own second factor', () => {
       const answers = await Promise.all([0, 1, 2, 3].map((index) => login(index % 2 ? other : one, totp)));
       return answers.filter(({ status }) => status === 200).length;
     };
-    expect(await many(codeFor(secret))).toBe(1);
+    expect(await many(oneTimeCode(secret))).toBe(1);
     expect(await many(confirmed.body.recoveryCodes[0])).toBe(1);
 
     const disable = (json: object) => patiently(() => gated.delete('/user/mfa', { json }));
