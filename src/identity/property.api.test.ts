@@ -13,7 +13,7 @@ const isNightly = process.env.SKERRY_NIGHTLY !== undefined;
 const SEED = Number(process.env.SKERRY_FUZZ_SEED ?? (isNightly ? Date.now() % 2 ** 31 : 1));
 const OPERATIONS = isNightly ? 1_500 : 60;
 const never = new AbortController().signal;
-const freely = { charge: () => ({ refund() {} }), interaction() {}, failed() {} };
+const freely = { charge: () => ({ refund() {} }), check() {}, interaction() {}, failed() {} };
 const GROUPS = ['admin', 'sre', 'developer', 'viewer'] as const;
 const [MOST_FAILED, LOCK_MS, REFRESH_MS, ACCESS_MS, FAMILY_MS, STEP_MS] = [
   5, 900_000, 3_600_000, 900_000, 43_200_000, 30_000,
