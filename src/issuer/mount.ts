@@ -187,11 +187,7 @@ function pinUrls(provider: Provider, publicUrl: string): void {
   });
 }
 
-<<<<<<< HEAD
-/** Headers that let scripts of another origin read the answer: headers of the controller stay, headers of the library do not. */
-=======
 /** Headers that let scripts of another origin read the answer. */
->>>>>>> h9-pages
 const sharing = (ctx: KoaContextWithOIDC) =>
   Object.entries(ctx.response.headers).filter(([name]) => name.startsWith('access-control-'));
 
