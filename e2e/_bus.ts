@@ -4,7 +4,6 @@ import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { build } from 'esbuild';
 import { connect, credsAuthenticator, type NatsConnection } from 'nats';
-import type { Logger } from 'pino';
 import { inject } from 'vitest';
 import { NETWORK_NAME } from '../agent/src/domain/names.ts';
 import { busServerImage } from '../hack/bus-image.ts';
@@ -15,9 +14,7 @@ import { freePort } from '../hack/ports.ts';
 import { programFiles } from '../hack/shell-image.ts';
 import { FinalError } from '../hack/wait.ts';
 import { CONTAINER_LABELS } from '../src/api/names.ts';
-import { createApp } from '../src/app.ts';
-import { silentLog } from '../src/lib/log.ts';
-import { testConfig } from '../testing/test-config.ts';
+import { startControllerHere } from './_controller-here.ts';
 import { enginesApart } from './_engines-apart.ts';
 import { type AgentProcess, type ControllerProcess, createStack, get, type Rest, type Stack, until } from './_stack.ts';
 
@@ -95,15 +92,8 @@ export async function startBusMachines({ urlOf = async (_, url) => url }: Option
   await pushImage(registryUrl, repository, 'client', await busClientImage());
   const client = `${registry}/${repository}:client`;
   const server = `${registry}/${repository}:server`;
-  const config = testConfig(stack.controllerKubeconfig, stack.namespace, {
-    BUS_ENABLED: 'true',
-    BUS_IMAGE_1: server,
-    BUS_IMAGE_2: server,
-  });
-  const app = started.use(await createApp(config, { log: silentLog as unknown as Logger }));
-  await app.start();
-  const controller = { url: `http://127.0.0.1:${app.addresses.rest}` } as ControllerProcess;
-  await until('the controller to be ready', async () => (await fetch(`${controller.url}/api/v3/status`)).ok);
+  const settings = { BUS_ENABLED: 'true', BUS_IMAGE_1: server, BUS_IMAGE_2: server };
+  const { controller } = started.use(await startControllerHere(stack, settings));
   const machines: BusMachine[] = [];
   for (const [i, engine] of engines.entries()) {
     const node = `gw-${i + 1}`;

@@ -51,3 +51,30 @@ export async function reached(
       .then((names) => console.log(JSON.stringify(names.flat())));`;
   return JSON.parse(await kubectl('--namespace', namespace, 'exec', name, '--', '/usr/bin/node', '-e', program));
 }
+
+/** How a pod reaches a server of the message bus by TLS. */
+interface SecureServer {
+  host: string;
+  port: number;
+  /** the name that its certificate has to have */
+  servername: string;
+  /** PEM */
+  ca: string;
+}
+
+/** What a pod gets from a server of the message bus by TLS: `secure`, or why it does not trust the server. */
+export async function greetedBy(
+  { kubectl }: Access,
+  { namespace, name }: PodName,
+  { host, port, ...tls }: SecureServer,
+): Promise<string> {
+  const program = `const socket = require('node:net').connect(${port}, '${host}');
+    const end = (text) => { console.log(text); process.exit(); };
+    setTimeout(end, 10_000, 'nothing').unref();
+    socket.once('error', (error) => end(error.message)).once('data', () => {
+      const secure = require('node:tls').connect({ socket, ...${JSON.stringify(tls)} }, () => end('secure'));
+      secure.once('error', (error) => end(error.message));
+    });`;
+  const said = await kubectl('--namespace', namespace, 'exec', name, '--', '/usr/bin/node', '-e', program);
+  return said.trim();
+}

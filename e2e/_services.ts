@@ -6,7 +6,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { build } from 'esbuild';
-import type { Logger } from 'pino';
 import { inject } from 'vitest';
 import { findEngine, removeEngineData } from '../hack/engine.ts';
 import { callEngine, loadImage } from '../hack/engine-api.ts';
@@ -18,10 +17,8 @@ import { programFiles } from '../hack/shell-image.ts';
 import { type LocalRouter, startLocalRouter } from '../hack/stack/router-hub.ts';
 import { API_VERSION } from '../src/api/names.ts';
 import type { Service } from '../src/api/v3/index.ts';
-import { createApp } from '../src/app.ts';
-import { silentLog } from '../src/lib/log.ts';
 import { serviceRoles } from '../src/manifests/roles.ts';
-import { testConfig } from '../testing/test-config.ts';
+import { startControllerHere } from './_controller-here.ts';
 import { createNetwork, type EdgeNetwork } from './_network.ts';
 import { Relay } from './_relay.ts';
 import { type AgentProcess, type ControllerProcess, createStack, get, type Rest, type Stack, until } from './_stack.ts';
@@ -118,17 +115,15 @@ export async function startRouterMachines(): Promise<RouterMachines> {
   }
   for (const role of serviceRoles(stack.namespace)) await stack.kube.apply(role as never);
   const first = randomInt(BRIDGE_PORTS.first, BRIDGE_PORTS.last - BRIDGE_PORTS.ofOneTest);
-  const config = testConfig(stack.controllerKubeconfig, stack.namespace, {
-    ...{ ROUTERS_ENABLED: 'true', BRIDGE_PORTS_RANGE: `${first}-${first + BRIDGE_PORTS.ofOneTest}` },
-    ...{ ROUTER_IMAGE_1: images.router ?? '', ROUTER_IMAGE_2: images.router ?? '' },
-  });
-  const app = started.use(await createApp(config, { log: silentLog as unknown as Logger }));
-  await app.start();
-  const controller = { url: `http://127.0.0.1:${app.addresses.rest}` } as ControllerProcess;
-  await until('the controller to be ready', async () => (await fetch(`${controller.url}/api/v3/status`)).ok);
+  const { controller, port } = started.use(
+    await startControllerHere(stack, {
+      ...{ ROUTERS_ENABLED: 'true', BRIDGE_PORTS_RANGE: `${first}-${first + BRIDGE_PORTS.ofOneTest}` },
+      ...{ ROUTER_IMAGE_1: images.router ?? '', ROUTER_IMAGE_2: images.router ?? '' },
+    }),
+  );
   const hub = await startLocalRouter({ dir, kube: stack.kube, namespace: stack.namespace, log: () => {} });
   started.defer(() => hub.stop());
-  const relay = { host: '127.0.0.1', ports: [app.addresses.rest as number] };
+  const relay = { host: '127.0.0.1', ports: [port] };
   const link = started.use(await Relay.start(relay, network.outside[0]));
   await leaveAlone(network, hub.host);
   const machines: RouterMachine[] = [];

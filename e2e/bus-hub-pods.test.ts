@@ -14,10 +14,12 @@ import { ROOT } from '../hack/paths.ts';
 import { API_VERSION } from '../src/api/names.ts';
 import type { BusHub } from '../src/api/v3/bus-hub.ts';
 import { BASE } from '../src/rest/contract/base.ts';
+import { accountSecretName } from '../src/subjects/bus-accounts/rules/secret.ts';
 import { HUB_NAMES, memberName } from '../src/subjects/bus-servers/rules/hub.ts';
 import { TOKENS_CONDITION } from '../src/subjects/bus-servers/rules/hub-objects.ts';
+import { withoutTls } from '../testing/bus.ts';
 import { type Access, adminAccess } from './_access.ts';
-import { reached, startPeer } from './_reach.ts';
+import { greetedBy, reached, startPeer } from './_reach.ts';
 import { until } from './_stack.ts';
 
 /**
@@ -93,6 +95,26 @@ const untilAllReady = () =>
     PATIENT,
   ).catch(explain);
 
+/** Changes the spec of the hub. */
+const change = (spec: object) =>
+  cluster.kube.request(
+    'PATCH',
+    `/apis/${API_VERSION}/namespaces/${NAMESPACE}/bushubs/bus-hub`,
+    { spec },
+    'application/merge-patch+json',
+  );
+/** Waits until every member is another pod, and ready; `look` is called meanwhile. */
+const untilReplaced = (before: readonly Pod[], look: () => Promise<void> = async () => {}) =>
+  until(
+    'every member to be another pod',
+    async () => {
+      const pods = await Promise.all(names.map(podOf));
+      await look();
+      return pods.every((pod, i) => pod && pod.metadata.uid !== before[i]?.metadata.uid && isTrue(pod, 'Ready'));
+    },
+    { ...PATIENT, timeoutMs: LONG },
+  ).catch(explain);
+
 /** What the cluster says of the members, for an error. */
 async function explain(error: Error): Promise<never> {
   const parts = await Promise.all(
@@ -134,8 +156,8 @@ async function client(text = creds, servers = hubUrl, more: object = {}): Promis
 }
 
 /** What a server says to a user who connects: `in`, or its refusal. */
-const answerTo = (text: string, servers = hubUrl): Promise<string> =>
-  client(text, servers, { reconnect: false }).then(async (one) => {
+const answerTo = (text: string, servers = hubUrl, more: object = {}): Promise<string> =>
+  client(text, servers, { reconnect: false, ...more }).then(async (one) => {
     await one.close();
     return 'in';
   }, String);
@@ -152,6 +174,21 @@ async function forwarded(name: string): Promise<{ url: string; process: ChildPro
   });
   const port = await until('the way to a member', async () => /127\.0\.0\.1:(\d+) ->/.exec(said)?.[1]);
   return { url: `nats://127.0.0.1:${port}`, process: process_ };
+}
+
+/** An image with Node, which the nodes of the cluster have. */
+async function imageOfController(): Promise<string> {
+  const query = 'labelSelector=app.kubernetes.io/component%3Dcontroller';
+  const { items } = await cluster.kube.request<{ items: Pod[] }>(
+    'GET',
+    `/api/v1/namespaces/${NAMESPACE}/pods?${query}`,
+  );
+  return items[0]?.spec.containers[0]?.image ?? '';
+}
+/** Certificates of an authority, PEM. */
+async function caOf(secret: string): Promise<string> {
+  const text = await kubectl('get', 'secret', secret, '--output', 'jsonpath={.data.ca\\.crt}');
+  return Buffer.from(text, 'base64').toString();
 }
 
 const replicas = (count: number) => kubectl('scale', 'deployment/skerry-controller', '--replicas', String(count));
@@ -331,8 +368,7 @@ describe.runIf(isNightly)('the hub of the message bus as pods', () => {
       const before = await processes();
       const says = async (name: string, path: string) =>
         JSON.parse(await kubectl('exec', name, '--', 'wget', '-q', '-O', '-', `http://127.0.0.1:8222/${path}`));
-      const path = `/apis/${API_VERSION}/namespaces/${NAMESPACE}/bushubs/bus-hub`;
-      await cluster.kube.request('PATCH', path, { spec: { jsStorageSize: '11g' } }, 'application/merge-patch+json');
+      await change({ jsStorageSize: '11g' });
       await kubectl('delete', 'secret', 'bus-hub-site');
       for (const name of names)
         await expect
@@ -362,7 +398,7 @@ describe.runIf(isNightly)('the hub of the message bus as pods', () => {
   test(
     'replaces its members one after the other for another port, and takes messages meanwhile',
     async () => {
-      const before = (await untilAllReady()).map(({ metadata }) => metadata.uid);
+      const before = await untilAllReady();
       const one = await client(creds, hubUrl, { reconnect: true, maxReconnectAttempts: -1, reconnectTimeWait: 200 });
       const stream = one.jetstream({ timeout: 2_000 });
       let fewest = MEMBERS;
@@ -381,17 +417,10 @@ describe.runIf(isNightly)('the hub of the message bus as pods', () => {
           await new Promise((resolve) => setTimeout(resolve, 50));
         }
       })();
-      const path = `/apis/${API_VERSION}/namespaces/${NAMESPACE}/bushubs/bus-hub`;
-      await cluster.kube.request('PATCH', path, { spec: { leafPort: 7423 } }, 'application/merge-patch+json');
-      await until(
-        'every member to be another pod',
-        async () => {
-          const pods = await Promise.all(names.map(podOf));
-          fewest = Math.min(fewest, (await inService()).length);
-          return pods.every((pod, index) => pod && pod.metadata.uid !== before[index] && isTrue(pod, 'Ready'));
-        },
-        { ...PATIENT, timeoutMs: LONG },
-      ).catch(explain);
+      await change({ leafPort: 7423 });
+      await untilReplaced(before, async () => {
+        fewest = Math.min(fewest, (await inService()).length);
+      });
       isRolling = false;
       await writing;
       await untilAllReady();
@@ -407,14 +436,8 @@ describe.runIf(isNightly)('the hub of the message bus as pods', () => {
     'lets strangers reach the ports of clients, bus servers and devices alone',
     async () => {
       const [pod] = (await untilAllReady()) as [Pod];
-      const [controller] = (
-        await cluster.kube.request<{ items: Pod[] }>(
-          'GET',
-          `/api/v1/namespaces/${NAMESPACE}/pods?labelSelector=app.kubernetes.io/component%3Dcontroller`,
-        )
-      ).items;
       const peer = { namespace: 'elsewhere', name: 'stranger' };
-      await startPeer(cluster, controller?.spec.containers[0]?.image ?? '', peer);
+      await startPeer(cluster, await imageOfController(), peer);
       const ports = {
         client: 4222,
         leaf: (await hub())?.spec.leafPort ?? 7422,
@@ -425,6 +448,66 @@ describe.runIf(isNightly)('the hub of the message bus as pods', () => {
       await expect
         .poll(() => reached(cluster, peer, pod.status.podIP, ports), { timeout: 180_000, interval: 1_000 })
         .toEqual(['client', 'leaf', 'mqtt']);
+    },
+    LONG,
+  );
+
+  test(
+    'replaces its members for another account of the servers when its Secret is lost, and keeps clients and streams',
+    async () => {
+      const before = await untilAllReady();
+      const [system] = (
+        await cluster.kube.request<{ items: { spec: { name?: string }; status?: { uuid: string } }[] }>(
+          'GET',
+          `/apis/${API_VERSION}/namespaces/${NAMESPACE}/busaccounts`,
+        )
+      ).items.filter(({ spec }) => spec.name === 'SYS');
+      await kubectl('delete', 'secret', accountSecretName(system?.status?.uuid ?? ''));
+      await untilReplaced(before);
+      await untilAllReady();
+      const late = await newCreds('later');
+      for (const text of [creds, late]) await expect.poll(() => answerTo(text), { timeout: 30_000 }).toBe('in');
+      await rest('DELETE', '/bus/accounts/shop/users/later');
+      for (const name of names) {
+        const way = await forwarded(name);
+        await expect.poll(() => answerTo(late, way.url), { timeout: 30_000 }).toContain('Authorization');
+        expect(await answerTo(creds, way.url)).toBe('in');
+        way.process.kill();
+      }
+      const one = await client();
+      const { state } = await (await one.jetstreamManager()).streams.info('sales');
+      expect(state.messages).toBeGreaterThanOrEqual(2);
+      await one.close();
+    },
+    LONG,
+  );
+
+  test(
+    'lets clients in by TLS alone once it is asked to, with certificates that clients verify by the address that they know',
+    async () => {
+      const before = await untilAllReady();
+      await change({ clientTls: true });
+      await untilReplaced(before);
+      // The leading replica itself connects to each member by the name of its pod.
+      await untilAllReady();
+      const ca = await caOf('skerry-ca-default-bus-local-ca');
+      const other = await caOf('skerry-ca-default-bus-site-ca');
+      for (const name of names) {
+        const way = await forwarded(name);
+        const byTls = (of: string) => answerTo(creds, way.url.replace('nats:', 'tls:'), { tls: { ca: of } });
+        expect(await byTls(ca)).toBe('in');
+        expect(await byTls(other)).toMatch(/certificate/);
+        expect(await withoutTls(Number(new URL(way.url).port))).toBe('is ended');
+        way.process.kill();
+      }
+      const peer = { namespace: 'elsewhere', name: 'stranger' };
+      await startPeer(cluster, await imageOfController(), peer);
+      const host = `${HUB_NAMES.service}.${NAMESPACE}.svc`;
+      const says = (of: string, servername: string) =>
+        greetedBy(cluster, peer, { host, port: 4222, servername, ca: of });
+      expect(await says(ca, host)).toBe('secure');
+      expect(await says(other, host)).toMatch(/certificate/);
+      expect(await says(ca, 'elsewhere.example')).toMatch(/altnames/);
     },
     LONG,
   );

@@ -2,33 +2,20 @@ import { execFileSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Logger } from 'pino';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { freePort } from '../hack/ports.ts';
 import type { EdgeNodeSpec } from '../src/api/v3/index.ts';
-import { type App, createApp } from '../src/app.ts';
-import { silentLog } from '../src/lib/log.ts';
 import type { PlatformPart } from '../src/rules/part.ts';
 import { PARTS } from '../src/subjects/platform/rules/parts.ts';
-import { testConfig } from '../testing/test-config.ts';
-import {
-  type AgentProcess,
-  type ControllerProcess,
-  createStack,
-  get,
-  type Stack,
-  until,
-  untilReady,
-  webApplication,
-} from './_stack.ts';
+import { type ControllerHere, startControllerHere } from './_controller-here.ts';
+import { type AgentProcess, createStack, get, type Stack, until, untilReady, webApplication } from './_stack.ts';
 
 /**
  * The platform of two nodes with real agents and a real engine. The part of routers is a sample server here, which binds a
  * certificate of its node as routers and buses do; it is on nodes with the tag `echo`.
  */
 let stack: Stack;
-let app: App;
-let controller: Pick<ControllerProcess, 'url'>;
+let here: ControllerHere;
 const agents: AgentProcess[] = [];
 const NODES = ['gw-1', 'gw-2'] as const;
 let image: string;
@@ -60,14 +47,11 @@ beforeAll(async () => {
   stack = await createStack();
   image = await stack.image('echo', { TLS: '/etc/tls' });
   [port, tls] = [await freePort(), await freePort()];
-  const config = testConfig(stack.controllerKubeconfig, stack.namespace);
-  app = await createApp(config, { log: silentLog as unknown as Logger }, { parts: [...PARTS, ECHO] });
-  await app.start();
-  controller = { url: `http://127.0.0.1:${app.addresses.rest}` };
-  for (const node of NODES) agents.push(await stack.startAgent(node, controller as ControllerProcess));
+  here = await startControllerHere(stack, {}, { parts: [...PARTS, ECHO] });
+  for (const node of NODES) agents.push(await stack.startAgent(node, here.controller));
 }, 240_000);
 afterAll(async () => {
-  await app?.[Symbol.asyncDispose]();
+  await here?.[Symbol.asyncDispose]();
   await stack?.[Symbol.asyncDispose]();
 }, 60_000);
 

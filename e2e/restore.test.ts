@@ -31,7 +31,16 @@ const cluster = await startControlPlane({ dir: join(folder, 'cluster') });
 await installCrds(cluster.kubeconfig);
 afterAll(() => cluster.stop(), 60_000);
 const stack = await createStack({ kubeconfig: cluster.kubeconfig });
-controller = await stack.startController();
+const ADMIN = { email: 'root@plant.example', password: 'Correct-Horse-7' };
+const port = String(await freePort());
+/** of every controller here: agents keep its address, and people can log in */
+const env = {
+  SERVER_PORT: port,
+  CONTROLLER_PUBLIC_URL: `http://127.0.0.1:${port}`,
+  OIDC_BOOTSTRAP_ADMIN_USERNAME: ADMIN.email,
+  OIDC_BOOTSTRAP_ADMIN_PASSWORD: ADMIN.password,
+};
+controller = await stack.startController({ env });
 const agent = await stack.startAgent(NODE, controller);
 for (const name of ['kept', 'lost'] as const) ports[name] = await freePort();
 
@@ -99,6 +108,20 @@ const untilAgentIsAhead = async (than: Awaited<ReturnType<typeof epochLogNow>>) 
 
 const ids: Record<string, string | undefined> = {};
 
+const post = (path: string, body: object, token = '') =>
+  fetch(`${controller.url}/api/v3${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...(token && { authorization: `Bearer ${token}` }) },
+    body: JSON.stringify(body),
+  });
+/** Until the controller has read its users. */
+const loggedIn = (as: object) =>
+  until('a login', async () => {
+    const reply = await post('/user/login', as);
+    return reply.status === 200 && ((await reply.json()) as { accessToken: string; refreshToken: string });
+  });
+const refreshed = async (refreshToken: string) => (await post('/user/refresh', { refreshToken })).status;
+
 test('containers keep running when etcd is restored from a snapshot while the controller runs', async () => {
   await stack.apply(await app('kept', 'k1', { uuid: APPLICATION }));
   await untilReady(stack, 'kept');
@@ -113,6 +136,7 @@ test('containers keep running when etcd is restored from a snapshot while the co
     },
     { intervalMs: 2_000 },
   );
+  const { refreshToken } = await loggedIn(ADMIN);
   await makeSnapshot();
 
   await stack.apply(await app('lost', 'l1'));
@@ -125,6 +149,8 @@ test('containers keep running when etcd is restored from a snapshot while the co
   const { message } = await restored();
   expect(message).toContain('lost/web');
   expect(message).not.toContain('kept/web');
+  expect(await refreshed(refreshToken), 'a login that the snapshot has').toBe(401);
+  await loggedIn(ADMIN);
   expect(await stack.application('lost')).toBeUndefined();
   for (const name of ['kept', 'lost']) expect(await containerOf(name)).toBe(ids[name]);
   expect(await greeting('lost')).toBe('l1\n');
@@ -156,7 +182,7 @@ test.runIf(NIGHTLY)(
   async () => {
     await agent.stop();
     await controller.kill();
-    controller = await stack.startController({ env: { SERVER_PORT: new URL(controller.url).port } });
+    controller = await stack.startController({ env });
     await agent.start();
     await until(
       'the controller to lead and to hear of the node',
@@ -193,7 +219,7 @@ test.runIf(NIGHTLY)(
     ids.lost = await containerOf('lost');
     await controller.kill();
     await restore();
-    controller = await stack.startController({ env: { SERVER_PORT: new URL(controller.url).port } });
+    controller = await stack.startController({ env });
     const { message } = await restored();
     expect(message).toContain('lost/web');
     expect(await containerOf('lost')).toBe(ids.lost);
@@ -224,7 +250,7 @@ test.runIf(NIGHTLY)(
     await cluster.whileDown((etcd) => rmSync(etcd, { recursive: true, force: true }));
     await installCrds(cluster.kubeconfig);
     await stack.install();
-    controller = await stack.startController({ env: { SERVER_PORT: new URL(controller.url).port } });
+    controller = await stack.startController({ env });
     await until(
       'the agent to say that it is refused',
       async () => (await agent.cli('status')).stdout.includes('UNAUTHORIZED'),
@@ -255,13 +281,17 @@ test('the copy of kubectl skerry backup, restored into an empty cluster as docs/
   } as never);
   const manifest = await app('kept', 'k4', { uuid: APPLICATION });
   const [web] = manifest.spec.microservices as { container: object }[];
-  const env = [{ key: 'PASSWORD', valueFromSecret: `${secret}/password` }];
+  const variables = [{ key: 'PASSWORD', valueFromSecret: `${secret}/password` }];
   await stack.apply({
     ...manifest,
-    spec: { ...manifest.spec, microservices: [{ ...web, container: { ...web?.container, env } }] },
+    spec: { ...manifest.spec, microservices: [{ ...web, container: { ...web?.container, env: variables } }] },
   });
   await until('the copied version to run', async () => (await greeting('kept')) === 'k4\n', { timeoutMs: 180_000 });
   await untilReady(stack, 'kept', 120_000);
+  const ann = { email: 'ann@plant.example', password: 'Temporary-Pass-1' };
+  const { accessToken } = await loggedIn(ADMIN);
+  expect((await post('/users', { ...ann, groups: ['viewer'] }, accessToken)).status).toBe(201);
+  const { refreshToken } = await loggedIn(ann);
   const uuid = (await stack.node(NODE))?.status?.uuid;
   agentId ||= await agentOf('kept');
   ids.kept = await containerOf('kept');
@@ -277,9 +307,11 @@ test('the copy of kubectl skerry backup, restored into an empty cluster as docs/
   await stack.install();
   expect(await typed(copy)).toMatch(/^\d+ created, 0 there already, 0 failed\n$/);
   expect(await typed(copy)).toMatch(/^0 created, \d+ there already, 0 failed\n$/);
-  controller = await stack.startController({ env: { SERVER_PORT: new URL(controller.url).port } });
+  controller = await stack.startController({ env });
   expect(await typed(wait)).toContain(`edgenode.skerry.dev/${NODE} condition met`);
   await untilReady(stack, 'kept', 180_000);
+  await loggedIn(ann);
+  expect(await refreshed(refreshToken), 'a login of before the copy').toBe(401);
   expect((await stack.node(NODE))?.status?.uuid).toBe(uuid);
   expect(await containerOf('kept')).toBe(ids.kept);
   expect(await greeting('kept')).toBe('k4\n');

@@ -56,6 +56,39 @@ const CASES: Record<string, { fires: Series; silent: Series }> = {
       'skerry_budget_limit{budget="objects"}': '1000x120',
     },
   },
+  SkerryWrongLogins: {
+    fires: {
+      'skerry_login_attempts_total{door="login",outcome="wrong"}': '0+20x120',
+      'skerry_login_attempts_total{door="login",outcome="none"}': '0+20x120',
+    },
+    silent: {
+      'skerry_login_attempts_total{door="login",outcome="wrong"}': '0+20x120',
+      'skerry_login_attempts_total{door="login",outcome="passed"}': '0+600x120',
+    },
+  },
+  SkerryAccountsLocked: {
+    fires: { skerry_account_lockouts_total: '0+1x120' },
+    silent: { skerry_account_lockouts_total: '0x45 1x75' },
+  },
+  SkerryLoginsRefused: {
+    fires: { 'skerry_login_attempts_total{door="login",outcome="refused"}': '0+60x120' },
+    silent: {
+      'skerry_login_attempts_total{door="login",outcome="refused"}': '0+10x120',
+      'skerry_login_attempts_total{door="login",outcome="wrong"}': '0+60x120',
+    },
+  },
+  SkerryRefreshTokensReused: {
+    fires: { 'skerry_token_refreshes_total{outcome="reuse"}': '0x45 1x75' },
+    silent: { 'skerry_token_refreshes_total{outcome="late"}': '0+5x120' },
+  },
+  SkerrySigningKeyOld: {
+    fires: { 'skerry_signing_key_age_seconds{instance="a"}': '40000000x120' },
+    silent: { 'skerry_signing_key_age_seconds{instance="a"}': '30000000x120' },
+  },
+  SkerryIdentityProviderDown: {
+    fires: { 'skerry_identity_provider_up{instance="a"}': '1x120', 'skerry_identity_provider_up{instance="b"}': '0x120' },
+    silent: { 'skerry_identity_provider_up{instance="a"}': '1x120' },
+  },
   SkerryMassSilence: {
     fires: { 'skerry_mass_silence{instance="a"}': '1x120' },
     silent: { 'skerry_mass_silence{instance="a"}': '0x120' },

@@ -242,6 +242,59 @@ export const ROWS: readonly Row[] = [
     ],
   },
   {
+    title: 'Logins',
+    panels: [
+      {
+        title: 'Attempts by outcome',
+        kind: 'timeseries',
+        unit: 'ops',
+        queries: { '{{outcome}}': `sum by (outcome) (rate(skerry_login_attempts_total${RATE}))` },
+        about: 'refused: 429, before a password was compared. none: no such account, or it is locked.',
+      },
+      {
+        title: 'Refreshes by outcome',
+        kind: 'timeseries',
+        unit: 'ops',
+        queries: { '{{outcome}}': `sum by (outcome) (rate(skerry_token_refreshes_total${RATE}))` },
+      },
+      {
+        title: 'Locked accounts, in an hour',
+        kind: 'stat',
+        unit: 'short',
+        queries: { accounts: 'sum(increase(skerry_account_lockouts_total[1h]))' },
+      },
+      {
+        title: 'Passwords that wait, 99 %',
+        kind: 'timeseries',
+        unit: 's',
+        queries: { wait: quantile(0.99, 'skerry_password_wait_seconds') },
+      },
+      {
+        title: 'Users and their logins',
+        kind: 'timeseries',
+        unit: 'short',
+        queries: {
+          users: 'sum(skerry_objects{kind="AuthUser"})',
+          logins: 'sum(skerry_login_sessions)',
+          'in the browser': 'sum(skerry_login_interactions)',
+        },
+      },
+      {
+        title: 'Age of the signing key',
+        kind: 'stat',
+        unit: 's',
+        queries: { age: 'max(skerry_signing_key_age_seconds)' },
+      },
+      {
+        title: 'OpenID provider',
+        kind: 'stat',
+        unit: 'short',
+        queries: { '{{instance}}': 'skerry_identity_provider_up' },
+        about: '1: it can be asked. With AUTH_MODE=external alone.',
+      },
+    ],
+  },
+  {
     title: 'Agents that are scraped',
     panels: [
       {

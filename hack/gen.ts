@@ -31,6 +31,7 @@ import { accessPage } from './access-page.ts';
 import { coverageOf, coveragePage, socketCoverage } from './api-coverage.ts';
 import { dashboard } from './dashboard.ts';
 import { doctorPage } from './doctor-page.ts';
+import { loginScript } from './login-script.ts';
 import { metricsPage } from './metrics-page.ts';
 import { nodeKeyPage } from './node-key-page.ts';
 import { settingsPage } from './settings-page.ts';
@@ -77,6 +78,7 @@ export function generated(): Map<string, string> {
   files.set('docs/doctor.md', doctorPage());
   files.set('docs/settings.md', settingsPage());
   files.set('docs/spec/node-key.md', nodeKeyPage());
+  files.set('src/login-pages/script.json', `${JSON.stringify({ script: loginScript() })}\n`);
   files.set('charts/skerry/monitoring/dashboard.json', `${JSON.stringify(dashboard(), undefined, 2)}\n`);
   return files;
 }

@@ -37,6 +37,7 @@ import { createProviderFetch } from './external-issuer/fetch.ts';
 import { createExternalProvider } from './external-issuer/provider.ts';
 import { admitConnections } from './http/admit-connections.ts';
 import { addressOf } from './http/client-address.ts';
+import { createCrossOrigin } from './http/cross-origin.ts';
 import { createSeals } from './http/seals.ts';
 import { loginOff } from './identity/contract/switch.ts';
 import { createIdentity, type IdentityOptions, type Logins } from './identity/identity.ts';
@@ -44,6 +45,7 @@ import { createLoginEvents } from './identity/login-events.ts';
 import { sweepLogins } from './identity/sweep.ts';
 import { createInstall, type InstallOptions } from './install/install.ts';
 import { createLatestRelease } from './install/packages.ts';
+import { leaseAge } from './kube/lease-age.ts';
 import {
   createEventRecorder,
   createLeadership,
@@ -57,7 +59,8 @@ import {
 import { addLeaderWork, type LeaderWorkOptions } from './leader.ts';
 import { systemClock } from './lib/clock.ts';
 import type { Log } from './lib/log.ts';
-import { createReplicas, replicaUuid, startHeartbeat } from './replicas/replicas.ts';
+import { createLoginPages, hasLoginPages, LOGIN_PATH } from './login-pages/pages.ts';
+import { createReplicas, type Heartbeat, replicaUuid, startHeartbeat } from './replicas/replicas.ts';
 import {
   type ClusterDependenciesOptions,
   createClusterDependencies,
@@ -70,6 +73,7 @@ import type { IdentityDoor } from './rest/contract/identity-door.ts';
 import { DEFAULT_LIMITS } from './rest/contract/limits.ts';
 import { createWriteBudgets } from './rest/objects/budgets.ts';
 import { presentNodes } from './rest/objects/present.ts';
+import { limitAttempts, type TakeAttempt } from './rest/server/rates.ts';
 import type { RestServer } from './rest/server/server.ts';
 import { type Budgets, budgetsOf, QUANTITIES } from './rules/budget.ts';
 import { nodeUuid } from './rules/identity.ts';
@@ -141,6 +145,9 @@ export interface AppOverrides extends Pick<ClusterDependenciesOptions, 'authenti
   now?: () => number;
 }
 
+/** The Lease of the leader. */
+const LEASE = 'skerry-controller';
+
 /**
  * The composition root: creates the parts of the process in the order in which they need each other.
  */
@@ -163,7 +170,7 @@ export async function createApp(
     createLeadership({
       client,
       namespace,
-      name: 'skerry-controller',
+      name: LEASE,
       identity,
       dataAnnotation: `${GROUP}/leader`,
       log,
@@ -197,9 +204,7 @@ export async function createApp(
     ids.reset();
   };
   epochs.onRestored(startOver);
-  epochs.onRestored(() => {
-    logins?.restored(stop.signal).catch((err) => log.error({ err }, 'Logins of before the restore go on'));
-  });
+  epochs.onRestored(() => void logins?.restored(stop.signal));
   // Each use has its own limits, so that none takes the events of another one.
   const recorderOf = (client: KubeClient) =>
     overrides.events ??
@@ -209,6 +214,8 @@ export async function createApp(
   leadership.onWentBack(() => {
     startOver();
     epochs.invalidate();
+    // Also when nodes were sent nothing since the backup: somebody may have logged out.
+    void logins?.restored(stop.signal);
   });
 
   const tls = openTls(config, { client, stores, log }, stop.signal);
@@ -222,12 +229,15 @@ export async function createApp(
   const segments = createSegments({ client, namespace });
   const audit = config.audit.isEnabled ? building.use(createAuditLog({ segments, log, metrics })) : undefined;
   const auditing = audit && { audit: { record: audit.record, recordsAddresses: config.audit.recordsAddresses } };
-  const logins = openIdentity(config, { client, stores, audit, log, now });
+  let heartbeat: Heartbeat | undefined;
+  const replicas = () => heartbeat?.active ?? REPLICAS;
+  const logins = await openIdentity(config, { client, stores, audit, replicas, log, metrics, now });
   const clientAddress = (request: IncomingMessage) => addressOf(request, config.server.trustProxy);
   const addresses: App['addresses'] = {};
+  const attempt = limitAttempts(config.auth.attempts);
   const browserLogins = building.use(
     await openProvider(config, logins, {
-      addressOf: clientAddress,
+      ...{ addressOf: clientAddress, attempt },
       origin: () => (addresses.rest ? ownOrigin(config, addresses.rest) : undefined),
       ...{ log, now },
     }),
@@ -297,6 +307,9 @@ export async function createApp(
     platform,
     desired: (node) => agents.routes.desired(nodeUuid(node)),
     provisioned,
+    ...(config.auth.mode === 'embedded' && {
+      people: { prefix: config.auth.groupsPrefix, ...(logins && { logins: logins.facts }) },
+    }),
     ids,
     installation: config.installation.name,
     controlPlane: config.controlPlane,
@@ -316,6 +329,14 @@ export async function createApp(
   measureFleet(metrics, { leadership, stores, kinds, agents, usage, budgets, now });
 
   const external = building.use(openExternalProvider(config, log));
+  metrics.loginsFrom(() => {
+    const { signingKeySeconds, ...ofInstallation } = logins?.figures() ?? {};
+    return {
+      ...(leadership.isLeading && ofInstallation),
+      ...(signingKeySeconds !== undefined && { signingKeySeconds }),
+      ...(external && { providerUp: external.provider.problem === undefined ? 1 : 0 }),
+    };
+  });
   const deps = createClusterDependencies({
     client,
     namespace,
@@ -351,10 +372,14 @@ export async function createApp(
     metrics: { access: metrics.access },
   });
   building.use(flushOnChange(stores, deps.authorizer));
-  const rest = building.use(openRest(config, { deps, tls, log, metrics }));
+  const rest = building.use(openRest(config, { deps, tls, attempt, log, metrics }));
   if (tls) building.use(tls.subscribe((credentials) => rest.serveCertificate(credentials)));
+  const crossOrigin = openCrossOrigin(config);
+  if (crossOrigin) rest.mountFirst(crossOrigin);
   rest.mountFirst((request, response) => agents.routes.handle(request, response));
   if (browserLogins) rest.mountFirst(browserLogins.issuer.handle);
+  const pages = openLoginPages(config);
+  if (pages) rest.mountFirst(pages);
   rest.mountFirst(
     createInstall({
       ...placeOf(config),
@@ -394,7 +419,9 @@ export async function createApp(
       addresses.metrics = (await ops.listen({ port: config.metricsPort, host })).port;
       const address = internalAddress(config, internal);
       leadership.join(address);
-      running.use(startHeartbeat({ client, namespace, identity, host: hostOf(address), ...versionsOf(config), log }));
+      heartbeat = running.use(
+        startHeartbeat({ client, namespace, identity, host: hostOf(address), ...versionsOf(config), log }),
+      );
       running.use(leadership);
       void agents.run(stop.signal);
       void logins?.run(stop.signal);
@@ -415,18 +442,27 @@ export async function createApp(
   };
 }
 
-interface IdentitySources extends Pick<IdentityOptions, 'client' | 'stores' | 'log'> {
+interface IdentitySources extends Pick<IdentityOptions, 'client' | 'stores' | 'replicas' | 'log'> {
   audit: Pick<AuditLog, 'record'> | undefined;
+  metrics: Metrics;
   now(): number;
 }
 
-/** Users and logins of the mode embedded; absent while logins are off. */
-function openIdentity(config: Config, { client, stores, audit, log, now }: IdentitySources): Logins | undefined {
+/** Beyond this age of the Lease no replica ran: the datastore may have been restored meanwhile. */
+const LONGEST_PAUSE_MS = 120_000;
+
+/** Users and logins of the mode embedded; absent while logins are off. Called before this replica takes the Lease. */
+async function openIdentity(
+  config: Config,
+  { client, stores, audit, replicas, log, metrics, now }: IdentitySources,
+): Promise<Logins | undefined> {
   const { auth, publicUrl, namespace } = config;
   const { embedded } = auth;
   if (!embedded || !publicUrl || loginOff({ publicUrl, allowsHttp: auth.allowsHttp }) !== undefined) return undefined;
+  const age = await leaseAge(client, { namespace, name: LEASE }, Date.now()).catch(() => Number.POSITIVE_INFINITY);
   return createIdentity({
-    ...{ client, namespace, stores, log, now },
+    ...{ client, namespace, stores, replicas, log, metrics, now },
+    mayBeRestored: (age ?? 0) > LONGEST_PAUSE_MS,
     issuer: `${withoutSlash(publicUrl)}/oidc`,
     audience: embedded.clientId,
     prefix: auth.groupsPrefix,
@@ -436,11 +472,10 @@ function openIdentity(config: Config, { client, stores, audit, log, now }: Ident
       recordsAddresses: config.audit.recordsAddresses,
       clock: systemClock,
     }),
-    replicas: () => REPLICAS,
   });
 }
 
-/** Replicas that an installation has: bounds of the whole installation are shared among them. */
+/** Replicas that an installation counts as having until this one has looked: bounds of the installation are shared among them. */
 const REPLICAS = 2;
 
 /** By their Leases: these are few, and only a new leader asks. */
@@ -641,6 +676,26 @@ async function openProvider(
   return await openBrowserLogins({ ...embedded, publicUrl: url, consoleUrl: consoleUrl ?? url }, logins, options);
 }
 
+/** Where people log in; absent while logins are off. */
+function loginUrls({ auth, publicUrl }: Config) {
+  if (!publicUrl || loginOff({ publicUrl, allowsHttp: auth.allowsHttp }) !== undefined) return undefined;
+  return { publicUrl: withoutSlash(publicUrl), consoleUrl: auth.consoleUrl ?? withoutSlash(publicUrl) };
+}
+
+/** The pages of logins in the browser; absent where a console has its own. */
+function openLoginPages(config: Config) {
+  const urls = loginUrls(config);
+  const { interactionPath = LOGIN_PATH } = config.auth.embedded?.browser ?? {};
+  return urls && hasLoginPages(urls) ? createLoginPages({ ...urls, interactionPath }) : undefined;
+}
+
+/** What scripts of the console may request; absent where the console has the origin of the controller. */
+function openCrossOrigin(config: Config) {
+  const urls = loginUrls(config);
+  const hasConsoleClient = config.auth.embedded?.browser.consoleClientId !== undefined;
+  return urls && createCrossOrigin({ ...urls, hasConsoleClient });
+}
+
 /** Users and logins as REST has them. */
 function identityDoor(
   { auth, publicUrl = '' }: Config,
@@ -690,16 +745,17 @@ const SPARE_CONNECTIONS = 64;
 
 interface OpenRestOptions {
   deps: RestDependencies;
+  attempt: TakeAttempt;
   tls: TlsSource | undefined;
   log: Log;
   metrics: Metrics;
 }
 
-function openRest(config: Config, { deps, tls, log, metrics }: OpenRestOptions) {
+function openRest(config: Config, { deps, tls, attempt, log, metrics }: OpenRestOptions) {
   const { trustProxy } = config.server;
   const { cert, key } = tls?.current ?? {};
   return createRest({
-    deps,
+    ...{ deps, attempt },
     limits: {
       connections: {
         ...DEFAULT_LIMITS.connections,

@@ -3,17 +3,17 @@ import type { EmbeddedSettings } from './config.ts';
 import { createBrowserLogin } from './external-issuer/browser.ts';
 import { createProviderFetch } from './external-issuer/fetch.ts';
 import { createOwnIssuer } from './external-issuer/own-issuer.ts';
-import { createRateLimit } from './http/rate-limit.ts';
 import type { Logins } from './identity/identity.ts';
 import { createInteractions } from './identity/interactions.ts';
 import { STEP_COOKIE, stepCookie } from './identity/step-cookie.ts';
-import { systemClock } from './lib/clock.ts';
 import type { Log } from './lib/log.ts';
-import { tooOften } from './rest/contract/errors.ts';
+import { hasLoginPages, stylesheetOf } from './login-pages/pages.ts';
 
 export interface BrowserLoginsOptions {
   /** the address of a client */
   addressOf(request: IncomingMessage): string;
+  /** Takes an attempt at a credential from an address. Throws 429. */
+  attempt(address: string): void;
   /** where this process listens, such as http://127.0.0.1:51121; undefined until it does */
   origin(): string | undefined;
   log: Log;
@@ -24,9 +24,6 @@ export interface BrowserLoginsOptions {
 /** ms that a login in the browser may take. */
 export const BROWSER_LOGIN_MS = 600_000;
 
-/** Requests with a credential at the provider, from one address. */
-const ATTEMPTS = { perSecond: 1, burst: 60 } as const;
-
 /** The provider, and the steps of a login in the browser. Its packages are loaded here: without logins they take no memory. */
 export async function openBrowserLogins(
   {
@@ -35,20 +32,16 @@ export async function openBrowserLogins(
     ...urls
   }: Pick<EmbeddedSettings, 'clientId' | 'browser'> & { publicUrl: string; consoleUrl: string },
   logins: Logins,
-  { addressOf, origin, log, now }: BrowserLoginsOptions,
+  { addressOf, attempt, origin, log, now }: BrowserLoginsOptions,
 ) {
   const { createEmbeddedIssuer } = await import('./issuer/mount.ts');
   const { keys, users, artefacts, strangers, policy } = logins;
   const { interactionPath, consoleClientId, ttlSeconds } = browser;
-  const attempts = createRateLimit({
-    clock: systemClock,
-    ...ATTEMPTS,
-    refuse: (seconds) => tooOften('too many attempts from this address, try again later', seconds),
-  });
   const issuer = createEmbeddedIssuer({
     settings: {
       ...{ ...urls, clientId, interactionPath },
       ...(consoleClientId && { consoleClientId }),
+      ...(hasLoginPages(urls) && { stylesheet: stylesheetOf(urls.consoleUrl) }),
       ttlSeconds: () => ({
         session: policy().refreshTokenTtlSeconds,
         idToken: policy().accessTokenTtlSeconds,
@@ -58,8 +51,7 @@ export async function openBrowserLogins(
     },
     accountOf: users.facts,
     stepCookie: { name: STEP_COOKIE, value: stepCookie },
-    attempt: attempts.take,
-    ...{ keys, artefacts, strangers, addressOf, log },
+    ...{ keys, artefacts, strangers, addressOf, attempt, log },
   });
   const fetch = createProviderFetch({ isOwn: true });
   return {

@@ -5,6 +5,13 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { environmentHelp, readConfig } from './config.ts';
 
+it('attempts at credentials are limited as AUTH_RATE_LIMIT_* say', () => {
+  expect(readConfig({}).auth.attempts).toEqual({ requests: 60, windowMs: 60_000 });
+  const given = { AUTH_RATE_LIMIT_MAX_REQUESTS: '5', AUTH_RATE_LIMIT_WINDOW_MS: '1000' };
+  expect(readConfig(given).auth.attempts).toEqual({ requests: 5, windowMs: 1000 });
+  expect(readConfig({ ...given, AUTH_RATE_LIMIT_ENABLED: 'false' }).auth.attempts).toBe(false);
+});
+
 describe('the images of the system', () => {
   it('are those of the release unless the environment names others, one by one', () => {
     expect(readConfig({}).systemImages).toEqual({});
@@ -284,6 +291,9 @@ describe('every variable of the environment', () => {
     AUTH_INSECURE_ALLOW_BOOTSTRAP_LOG: 'true',
     AUTH_ACCESS_TOKEN_TTL_SECONDS: '60',
     AUTH_REFRESH_TOKEN_TTL_SECONDS: '43200',
+    AUTH_RATE_LIMIT_ENABLED: 'false',
+    AUTH_RATE_LIMIT_MAX_REQUESTS: '5',
+    AUTH_RATE_LIMIT_WINDOW_MS: '1000',
     AUTH_OIDC_INTERACTION_TTL_SECONDS: '60',
     AUTH_OIDC_GRANT_TTL_SECONDS: '60',
     AUTH_OIDC_SESSION_TTL_SECONDS: '60',
@@ -343,6 +353,9 @@ describe('every variable of the environment', () => {
     [{ AUTH_ACCESS_TOKEN_TTL_SECONDS: '59' }, /AUTH_ACCESS_TOKEN_TTL_SECONDS="59"/],
     [{ AUTH_REFRESH_TOKEN_TTL_SECONDS: '300' }, /AUTH_REFRESH_TOKEN_TTL_SECONDS="300": has to be at least/],
     [{ AUTH_OIDC_INTERACTION_TTL_SECONDS: '59' }, /AUTH_OIDC_INTERACTION_TTL_SECONDS="59"/],
+    [{ AUTH_RATE_LIMIT_ENABLED: 'yes' }, /AUTH_RATE_LIMIT_ENABLED="yes"/],
+    [{ AUTH_RATE_LIMIT_MAX_REQUESTS: '0' }, /AUTH_RATE_LIMIT_MAX_REQUESTS="0"/],
+    [{ AUTH_RATE_LIMIT_WINDOW_MS: '999' }, /AUTH_RATE_LIMIT_WINDOW_MS="999"/],
     [
       { SKERRY_OAUTH_INTERACTION_URL: '//evil.example' },
       /SKERRY_OAUTH_INTERACTION_URL="\/\/evil.example": has to be a path/,

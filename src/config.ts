@@ -396,6 +396,19 @@ const environment = z.object({
   AUTH_REFRESH_TOKEN_TTL_SECONDS: seconds(300, 43_200)
     .optional()
     .describe('Seconds that a refresh token is valid, where the AuthPolicy says nothing; 3600 when unset.'),
+  AUTH_RATE_LIMIT_ENABLED: flagOf('true').describe(
+    'Whether requests with which a password or code can be guessed are limited by address; the attempts of an account always are.',
+  ),
+  AUTH_RATE_LIMIT_MAX_REQUESTS: amount(60, 100_000).describe(
+    'Such requests of one address in AUTH_RATE_LIMIT_WINDOW_MS, at each replica.',
+  ),
+  AUTH_RATE_LIMIT_WINDOW_MS: z.coerce
+    .number()
+    .int()
+    .min(1_000)
+    .max(3_600_000)
+    .default(60_000)
+    .describe('The time that AUTH_RATE_LIMIT_MAX_REQUESTS is about, in milliseconds.'),
   AUTH_OIDC_INTERACTION_TTL_SECONDS: seconds(60, 3600)
     .default(600)
     .describe('How long a login in the browser may take, in seconds.'),
@@ -501,6 +514,8 @@ interface AuthSettings {
   allowsHttp: boolean;
   /** of names and groups in role bindings; may be empty */
   groupsPrefix: string;
+  /** attempts at credentials of one address; false: no limit */
+  attempts: { requests: number; windowMs: number } | false;
   /** where a login in the browser ends, without a slash at its end */
   consoleUrl?: string;
   /** what the mode embedded has of the environment */
@@ -714,6 +729,10 @@ function authOf(e: z.infer<typeof environment>, isPrefixEmpty: boolean): AuthSet
     mode: e.AUTH_MODE,
     allowsHttp: e.AUTH_INSECURE_ALLOW_HTTP,
     groupsPrefix: isPrefixEmpty ? '' : e.SKERRY_GROUPS_PREFIX,
+    attempts: e.AUTH_RATE_LIMIT_ENABLED && {
+      requests: e.AUTH_RATE_LIMIT_MAX_REQUESTS,
+      windowMs: e.AUTH_RATE_LIMIT_WINDOW_MS,
+    },
     ...(consoleUrl && { consoleUrl }),
   };
   return e.AUTH_MODE === 'external' ? { ...shared, provider: providerOf(e) } : { ...shared, embedded: embeddedOf(e) };

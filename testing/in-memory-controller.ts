@@ -258,8 +258,9 @@ export async function startInMemoryController(
   }
   /** Nothing removes here what an object owned. */
   const isOfTest = (labels: Readonly<Record<string, string>> = {}) =>
-    [LABELS.authority, LABELS.certificate, LABELS.platform, LABELS.bus].some((label) => label in labels) ||
-    labels[LABELS.shareable] === 'true';
+    [LABELS.authority, LABELS.certificate, LABELS.platform, LABELS.bus, LABELS.identity].some(
+      (label) => label in labels,
+    ) || labels[LABELS.shareable] === 'true';
 
   // A replica that begins to lead drops its former observations.
   agents.observations.entries();

@@ -14,9 +14,13 @@ export const REFUSALS: readonly (readonly [
   ['too many requests (429)', { status: 429, reason: 'TooManyRequests', verbs: VERBS }],
 ];
 
-/** Lets the API server of a controller in memory refuse the first write of each object by the leader, in each round. */
+/**
+ * Lets the API server of a controller in memory refuse writes by the leader in each round: the first write of each object, or, where the refusal
+ * lasts, every write until `relent`.
+ */
 export class RefusedWrites {
-  #refusal: { status: number; reason: string; verbs: readonly Verb[]; resources: RegExp } | undefined;
+  #refusal: { status: number; reason: string; verbs: readonly Verb[]; resources: RegExp; lasts: boolean } | undefined;
+  #hasRelented = false;
   readonly #refusedOnce = new Set<string>();
   /** writes that were refused since the first round */
   count = 0;
@@ -28,10 +32,11 @@ export class RefusedWrites {
       const write = client[verb].bind(client);
       client[verb] = async (...args: unknown[]) => {
         const [{ plural }, object] = args as [{ plural: string }, { name?: string; metadata?: { name: string } }];
-        const options = args.at(-1) as { fieldManager?: string } | undefined;
+        const { fieldManager, signal } = args.at(-1) as { fieldManager?: string; signal?: AbortSignal };
         const name = object.metadata?.name ?? object.name;
-        const error =
-          options?.fieldManager === FIELD_MANAGERS.rest ? undefined : this.#refused(verb, `${plural}/${name}`);
+        // A write of the test itself ends with no term of a leader.
+        const isOfLeader = fieldManager !== FIELD_MANAGERS.rest && signal !== undefined;
+        const error = isOfLeader ? this.#refused(verb, `${plural}/${name}`) : undefined;
         if (error) throw error;
         return write(...args);
       };
@@ -39,14 +44,20 @@ export class RefusedWrites {
   }
 
   /** Refuses from now on what matches `resources`: `plural/name` of an object. */
-  begin(refusal: (typeof REFUSALS)[number][1], resources: RegExp): void {
-    this.#refusal = { ...refusal, resources };
+  begin(refusal: (typeof REFUSALS)[number][1], resources: RegExp, { lasts = false } = {}): void {
+    this.#refusal = { ...refusal, resources, lasts };
     this.count = 0;
     this.nextRound();
   }
 
   nextRound(): void {
     this.#refusedOnce.clear();
+    this.#hasRelented = false;
+  }
+
+  /** Refuses nothing until the next round. */
+  relent(): void {
+    this.#hasRelented = true;
   }
 
   /** Whether a write of an object was refused in this round. */
@@ -59,9 +70,9 @@ export class RefusedWrites {
   }
 
   #refused(verb: Verb, what: string): Error | undefined {
-    const { status, reason, verbs, resources } = this.#refusal ?? {};
-    if (status === undefined || !resources?.test(what) || !verbs?.includes(verb)) return undefined;
-    if (this.#refusedOnce.has(`${verb} ${what}`)) return undefined;
+    const { status, reason, verbs, resources, lasts } = this.#refusal ?? {};
+    if (status === undefined || !resources?.test(what) || !verbs?.includes(verb) || this.#hasRelented) return undefined;
+    if (!lasts && this.#refusedOnce.has(`${verb} ${what}`)) return undefined;
     this.#refusedOnce.add(`${verb} ${what}`);
     this.count++;
     return new ApiError(status, { reason }, what, 0);

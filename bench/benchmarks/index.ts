@@ -6,6 +6,7 @@ import { change } from './change.ts';
 import { creation } from './creation.ts';
 import { growth } from './growth.ts';
 import { heartbeat } from './heartbeat.ts';
+import { identity } from './identity.ts';
 import { idle } from './idle.ts';
 import { listing } from './listing.ts';
 import { memory } from './memory.ts';
@@ -41,6 +42,7 @@ export const BENCHMARKS: readonly Benchmark[] = [
   platform,
   bus,
   services,
+  identity,
   provisioning,
   creation,
   replay,

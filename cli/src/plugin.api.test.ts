@@ -6,9 +6,12 @@ import { kubeFromFile } from '../../hack/kube.ts';
 import type {} from '../../hack/testing/provided.ts';
 import { agreementTables } from '../../src/api/_agreement.ts';
 import { readSpec } from '../../src/api/_read-spec.ts';
+import { type NativeRole, RBAC_RESOURCES, RBAC_VERSION } from '../../src/api/rbac.ts';
 import type { Secret } from '../../src/api/resources.ts';
 import { fullEntry } from '../../src/api/v3/_application.cases.ts';
+import type { AuthUser } from '../../src/api/v3/auth-user.ts';
 import { type Application, applicationResource } from '../../src/api/v3/index.ts';
+import { encodeData } from '../../src/datastore/keyed-text.ts';
 import type { KubeObject } from '../../src/kube/mod.ts';
 import { startHeartbeat } from '../../src/replicas/replicas.ts';
 import { startTestCluster } from '../../src/rest/_cluster.ts';
@@ -587,6 +590,41 @@ describe('backup and restore', () => {
       code: 1,
       err: expect.stringContaining('made a key of its own (Secret skerry-revision-key)'),
     });
+  });
+
+  test('a copy has users without their logins, and roles that were made over REST', async () => {
+    const { kube, namespace } = cluster;
+    const { authUsers, secrets } = RESOURCES;
+    const ann = await kube.create(
+      authUsers,
+      manifest('AuthUser', { name: `${name}-ann`, namespace }, { email: `${name}@example.com` }) as AuthUser,
+    );
+    const labelled = (called: string, label: string, data: object, more: object = {}) =>
+      kube.create<Secret>(secrets, {
+        ...secret(called, { labels: { 'skerry.dev/identity': label }, ...more }),
+        data: encodeData(Object.fromEntries(Object.entries(data).map(([key, value]) => [key, JSON.stringify(value)]))),
+      });
+    const content = { password: { hash: 'x' }, mfa: { secret: 'y' }, flags: {} };
+    const ofLogins = { sessions: [{}], attempts: { failed: 1 }, devices: [{}], reset: {} };
+    await labelled(`${name}-user`, 'user', { ...content, ...ofLogins }, made(ann.metadata, 'AuthUser'));
+    for (const label of ['keys', 'artefact', 'once']) await labelled(`${name}-${label}`, label, { jwks: [] });
+    const role = (called: string, labels: Record<string, string>): NativeRole => ({
+      ...{ apiVersion: RBAC_VERSION, kind: 'Role', rules: [] },
+      metadata: { namespace, name: called, labels },
+    });
+    await kube.create(RBAC_RESOURCES.roles, role(`${name}-made`, { 'skerry.dev/rbac': 'role' }));
+    await kube.create(RBAC_RESOURCES.roles, role(`${name}-of-kubectl`, {}));
+
+    const path = file('', 'users.json');
+    expect(await skerry('backup', '-f', path)).toMatchObject({ code: 0, err: '' });
+    const other = await elsewhere('users');
+    expect(await other.skerry('restore', '-f', path)).toMatchObject({ code: 0, err: '' });
+    const copied = async (called: string) => (await kube.find<Secret>(secrets, other.at(`${name}-${called}`)))?.data;
+    expect(Object.keys((await copied('user')) ?? {}).sort()).toEqual(Object.keys(content).sort());
+    expect(await copied('keys')).toBeDefined();
+    for (const called of ['artefact', 'once']) expect(await copied(called)).toBeUndefined();
+    expect(await kube.find(RBAC_RESOURCES.roles, other.at(`${name}-made`))).toBeDefined();
+    expect(await kube.find(RBAC_RESOURCES.roles, other.at(`${name}-of-kubectl`))).toBeUndefined();
   });
 
   test('the epoch log is restored only after everything else, so that nodes retain what could not be', async () => {

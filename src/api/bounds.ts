@@ -19,6 +19,8 @@ export const BOUNDS = {
   groupsOfUser: 64,
   /** former names of a group */
   groupAliases: 16,
+  /** e-mails that a user had within an hour */
+  formerEmails: 16,
   /** v3 names of kinds that accept any text */
   anyName: 255,
   entryName: 63,

@@ -35,6 +35,8 @@ export const CONDITIONS = {
   Connected: 'The router that reaches the backend of a service has its connector.',
   Listening: 'A router listens for the service; the message has how many of how many do.',
   Reachable: 'A client of the default router reaches a server of the service; present with SKERRY_DIAL_SERVICES alone.',
+  MayLogIn:
+    'The user logs in with what it has; False says what keeps it from that. Absent while logins are off. It changes once a minute at most, and four times at once.',
   SettingsRefused:
     'Settings of the spec are not in force: the machine keeps its own, or they name nodes that cannot be what they are named as.',
 } as const;
@@ -221,6 +223,16 @@ export const STATUS_REASONS = {
   BusUserOfSystem:
     'The user has a place of the system on the message bus, such as in the account of its servers, and the controller did not make it.',
   BusUserExpired: 'The token of a user of the message bus has ended.',
+  // AuthUser
+  GroupNotFound: 'The user is in groups that do not exist, which give it nothing.',
+  EmailTaken: 'The e-mail of the user belongs to another user, or did so within the last hour.',
+  RoleBindingRefused:
+    'The controller may not change a role binding that names the user, such as a binding to a role of the cluster: a cluster admin changes it.',
+  LoginPermitted: 'The user may log in.',
+  PasswordMissing: 'The user has no password: an administrator gives it one.',
+  Locked: 'Too many attempts failed: nothing is compared until the time of the policy has passed.',
+  MfaEnrollmentRequired: 'A group of the user asks for a second factor, which it has not enrolled.',
+  PasswordChangeRequired: 'The user has to change its password before anything else is open.',
   // Service
   RoutersDisabled: 'Routers and services are off: ROUTERS_ENABLED of the controller is not true.',
   BridgePortsUsedUp: 'Every port that services may have belongs to another service.',

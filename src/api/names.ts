@@ -115,6 +115,8 @@ export const ANNOTATIONS = {
   identityFacts: `${GROUP}/identity-facts`,
   /** on the Secret of the revision key, which the first start makes: this version or a later one made the installation */
   knowsLogins: `${GROUP}/knows-logins`,
+  /** on an AuthUser: JSON list of the e-mails that REST took from it, until no role binding names them; the controller's own */
+  formerEmails: `${GROUP}/former-emails`,
   /** on a Secret of a login: when the leader removes it, RFC 3339 */
   expires: `${GROUP}/expires`,
   /** on an Application: hash of the reference to its template that was rendered last */
@@ -148,6 +150,8 @@ export const FINALIZERS = {
   workloads: `${GROUP}/workloads`,
   /** keeps an object usable until its last user is removed */
   inUse: `${GROUP}/in-use`,
+  /** keeps an AuthUser until no role binding names it: somebody else may get its e-mail then */
+  roleBindings: `${GROUP}/role-bindings`,
 } as const;
 
 /** Labels that the agent sets on every container; they identify it, and names do not. */

@@ -4,6 +4,7 @@ import type { EdgeNode } from '../api/v3/index.ts';
 import type { Ids } from '../datastore/ids.ts';
 import type { StoreLookups } from '../datastore/lookups.ts';
 import type { Stores } from '../datastore/stores.ts';
+import type { LoginFacts } from '../identity/contract/facts.ts';
 import type { EventRecorder, KubeClient, KubeMetrics, KubeObject } from '../kube/mod.ts';
 import type { Log } from '../lib/log.ts';
 import type { HubServersOptions } from '../rules/bus-hub.ts';
@@ -45,6 +46,13 @@ export interface ControllerDependencies {
   provisioned(nodeUuid: string): { archId: number; containerEngine?: string; provisionedAt: number } | undefined;
   /** whether a node is live now */
   liveness(node: EdgeNode): Liveness;
+  /** people who log in at this controller; absent where another provider has them */
+  people?: {
+    /** of their names in role bindings */
+    prefix: string;
+    /** absent while logins are off */
+    logins?: LoginFacts;
+  };
   /** exec sessions, at whichever replica; absent: there are none */
   sessions?: {
     /** those of the agent of a node */

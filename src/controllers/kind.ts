@@ -42,10 +42,14 @@ export interface KindExtension<T extends KindObject> {
   takeOver?(object: T, signal: AbortSignal): Promise<Outcome> | undefined;
   /** Labels that the controller keeps on the object, besides its identity. */
   labels?(object: T): Record<string, string>;
-  /** Runs once the object has its identity. */
-  prepare?(object: T, signal: AbortSignal): Promise<void>;
+  /** keeps a deleted object until it is released; a kind that others name has a finalizer anyway */
+  finalizer?: string;
+  /** Runs once the object has its identity. Resolves with the object where it changed it. */
+  prepare?(object: T, signal: AbortSignal): Promise<T | undefined> | Promise<void>;
   /** Runs before a deleted object ends: removes what must not outlive it. `later`: another run, which a change leads to, ends it. */
   release?(object: T, signal: AbortSignal): Promise<void> | Promise<'later' | undefined>;
+  /** Runs once a deleted object has no finalizer of the controller; perhaps never, where a leader ends. */
+  ended?(object: T, signal: AbortSignal): Promise<void>;
   /** its users, where they are not those that name it */
   use?: UserIndex<T>;
   /** why the object cannot be used */
@@ -72,6 +76,7 @@ export function createKindController<T extends KindObject>(
   const use = extension.use ?? createUse(stores, kinds, kind);
   const references = createReferences(stores, kinds);
   const links = createLinks(deps, kind);
+  const finalizer = kind.inUse ? FINALIZERS.inUse : extension.finalizer;
 
   async function reconcile(key: string, signal: AbortSignal): Promise<Outcome> {
     const ref = parseKey(key);
@@ -83,16 +88,17 @@ export function createKindController<T extends KindObject>(
     const used = kind.inUse !== undefined && use.isUsed(stored);
     if (deleting && !used) {
       if ((await extension.release?.(stored, signal)) === 'later') return done();
-      if (kind.inUse) await removeFinalizer(client, resource, stored, FINALIZERS.inUse, { signal });
+      if (finalizer) await removeFinalizer(client, resource, stored, finalizer, { signal });
+      await extension.ended?.(stored, signal);
       return done();
     }
     const identity = await identityOf(deps, kind, stored, signal);
     const stamps = {
-      ...(kind.inUse && { finalizer: FINALIZERS.inUse }),
+      ...(finalizer && { finalizer }),
       labels: { ...identityLabels(identity), ...extension.labels?.(stored) },
     };
-    const object = deleting ? stored : await stamp(client, resource, await mark(stored, used, signal), stamps, signal);
-    await extension.prepare?.(object, signal);
+    const stamped = deleting ? stored : await stamp(client, resource, await mark(stored, used, signal), stamps, signal);
+    const object = (await extension.prepare?.(stamped, signal)) ?? stamped;
     const rival = rivalOf(object) ?? idTaken(deps, kind, stored, identity.id);
     const judged = kindStatus({
       definition,

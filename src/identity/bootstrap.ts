@@ -8,13 +8,14 @@ import { REVISION_KEY_SECRET } from '../datastore/revision-key.ts';
 import { isAlreadyExists, isConflict } from '../kube/api-error.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { Store } from '../kube/store.ts';
+import { retryOnConflict } from '../kube/update.ts';
 import type { Log } from '../lib/log.ts';
 import { normalEmail } from '../subjects/identity/rules/email.ts';
 import { SYSTEM_GROUPS } from '../subjects/identity/rules/groups.ts';
 import { passwordProblems } from '../subjects/identity/rules/password.ts';
 import type { LoginPolicy } from '../subjects/identity/rules/policy.ts';
 import { RESOURCES } from '../subjects/kinds.ts';
-import type { Passwords, UserStore } from './contract/users.ts';
+import type { Passwords, StoredUser, UserStore } from './contract/users.ts';
 import { SECRET_TYPE, sha256 } from './secrets.ts';
 
 export interface BootstrapOptions {
@@ -106,23 +107,25 @@ async function ensureAdmin(options: BootstrapOptions, signal: AbortSignal): Prom
     if (isAlreadyExists(error) || isConflict(error)) return settle(options, ref, signal);
     throw error;
   }
-  if (before?.uuid) await users.remove(before.uuid, signal);
   const namesake = await users.byEmail(username, signal);
   if (namesake && !namesake.isBootstrap) {
     log.warn({ username }, 'The name of the first administrator belongs to a user: none is made');
     return;
   }
-  if (namesake) await users.remove(namesake.uuid, signal);
-  const user = await users.create(
-    {
-      email: username,
-      groups: ['admin'],
-      hash: await passwords.hash(password, signal),
-      mustChangePassword: !given,
-      isBootstrap: true,
-    },
-    signal,
-  );
+  if (before?.uuid && before.uuid !== namesake?.uuid) await users.remove(before.uuid, signal);
+  const flags = { mustChangePassword: !given, isBootstrap: true };
+  const make = async () =>
+    users.create(
+      { email: username, groups: ['admin'], hash: await passwords.hash(password, signal), ...flags },
+      signal,
+    );
+  const withNewPassword = async ({ uuid }: StoredUser) => {
+    const next = { password: { hash: await passwords.hash(password, signal), history: [], changedAt: Date.now() } };
+    return (await users.change(uuid, () => ({ next: { ...next, sessions: [] }, flags, result: undefined }), signal))
+      .user;
+  };
+  // Without a uuid, a replica that is slow or has ended made the namesake: its password, and logins with it, stay.
+  const user = await (!namesake ? make() : before?.uuid ? withNewPassword(namesake) : namesake);
   await write({ uuid: user.uuid, state, ...generated }, taken);
   log.info({ username }, 'The first administrator is made');
   if (!given)
@@ -143,4 +146,25 @@ async function settle(options: BootstrapOptions, ref: { namespace: string; name:
   await pause(RETRY_MS, undefined, { signal });
   const secret = await options.client.find(CORE_RESOURCES.secrets, ref, { signal });
   if (!decodeData(secret?.data).uuid || decodeData(secret?.data).turn) await ensureAdmin(options, signal);
+}
+
+/**
+ * Removes the generated password of the first administrator, who has another one. Every replica calls it, also at its start: the Secret
+ * stays, and says that nobody has to be made.
+ */
+export async function forgetGeneratedPassword(
+  { client, namespace }: Pick<BootstrapOptions, 'client' | 'namespace'>,
+  uuid: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const ref = { namespace, name: IDENTITY_SECRETS.bootstrap };
+  await retryOnConflict(
+    async () => {
+      const secret = await client.find(CORE_RESOURCES.secrets, ref, { signal });
+      const { password, ...rest } = decodeData(secret?.data);
+      if (!secret || password === undefined || rest.uuid !== uuid) return;
+      await client.replace(CORE_RESOURCES.secrets, { ...secret, data: encodeData(rest) }, { signal, fieldManager });
+    },
+    { signal },
+  );
 }

@@ -50,6 +50,7 @@ const keys = {
 } as Partial<SigningKeys> as SigningKeys;
 const FACTS: UserFacts = {
   email: 'ann@example.com',
+  name: 'ann@example.com',
   groups: ['ops', 'dev'],
   mustChangePassword: false,
   isBootstrap: false,

@@ -10,15 +10,19 @@ export interface HashQueueOptions {
   parallel: number;
   /** that wait; more get 429 */
   waiting: number;
+  /** called with how many wait now, and with how long one has waited, in seconds */
+  depth?(count: number): void;
+  waited?(seconds: number): void;
 }
 
-export function createHashQueue({ parallel, waiting }: HashQueueOptions): HashQueue {
+export function createHashQueue({ parallel, waiting, depth, waited }: HashQueueOptions): HashQueue {
   let running = 0;
   const queue: (() => void)[] = [];
 
   function done() {
     running--;
     queue.shift()?.();
+    depth?.(queue.length);
   }
 
   async function turn(signal: AbortSignal): Promise<void> {
@@ -39,16 +43,20 @@ export function createHashQueue({ parallel, waiting }: HashQueueOptions): HashQu
       };
       const give = () => {
         queue.splice(queue.indexOf(start), 1);
+        depth?.(queue.length);
         reject(signal.reason);
       };
       queue.push(start);
+      depth?.(queue.length);
       signal.addEventListener('abort', give, { once: true });
     });
   }
 
   return {
     async run(work, signal) {
+      const began = performance.now();
       await turn(signal);
+      waited?.((performance.now() - began) / 1000);
       try {
         return await work();
       } finally {

@@ -1,4 +1,4 @@
-import { IDENTITY_SECRETS, LABELS } from '../api/names.ts';
+import { ANNOTATIONS, IDENTITY_SECRETS, LABELS } from '../api/names.ts';
 import { CORE_RESOURCES, type Secret } from '../api/resources.ts';
 import type { AuthGroup } from '../api/v3/auth-group.ts';
 import type { AuthPolicy } from '../api/v3/auth-policy.ts';
@@ -14,9 +14,11 @@ import { v3Name } from '../rules/names.ts';
 import { type Duties, mustEnroll } from '../subjects/identity/rules/duties.ts';
 import { AUTH_POLICY, type LoginPolicy, loginPolicy } from '../subjects/identity/rules/policy.ts';
 import { createArtefacts } from './artefacts.ts';
-import { type BootstrapOptions, bootstrap } from './bootstrap.ts';
+import { type BootstrapOptions, bootstrap, forgetGeneratedPassword } from './bootstrap.ts';
 import { createPasswordChange } from './change-password.ts';
+import type { LoginFacts } from './contract/facts.ts';
 import type { SigningKeys } from './contract/keys.ts';
+import type { LoginFigures, LoginMetrics } from './contract/metrics.ts';
 import type { Artefacts, Once } from './contract/once.ts';
 import type { LoginEvents, Strangers } from './contract/strangers.ts';
 import type { TokenIssuer, TokenVerifier } from './contract/tokens.ts';
@@ -31,8 +33,9 @@ import type {
 import { createKeys, type KeysOptions } from './keys.ts';
 import { createLockout } from './lockout.ts';
 import { createOnce } from './once.ts';
-import { createPasswords, type PasswordsOptions } from './passwords.ts';
+import { createPasswords } from './passwords.ts';
 import { createSecondFactor } from './second-factor.ts';
+import { factsOf } from './secrets.ts';
 import { createStrangers } from './strangers.ts';
 import { createTokens } from './tokens.ts';
 import { createUserStore } from './user-store.ts';
@@ -54,11 +57,12 @@ export interface IdentityOptions {
   ttls: Pick<Partial<LoginPolicy>, 'accessTokenTtlSeconds' | 'refreshTokenTtlSeconds'>;
   bootstrap: Pick<BootstrapOptions, 'given' | 'maySayPassword'>;
   events: LoginEvents;
+  /** the datastore may have been restored while no replica ran: every login of before ends */
+  mayBeRestored?: boolean;
   /** active replicas, this one included */
   replicas(): number;
-  checked?: PasswordsOptions['checked'];
   log: Log;
-  metrics?: KubeMetrics;
+  metrics?: KubeMetrics & LoginMetrics;
   clock?: Clock;
   /** Unix ms */
   now?(): number;
@@ -79,12 +83,18 @@ export interface Logins {
   strangers: Strangers;
   events: LoginEvents;
   policy(): LoginPolicy;
-  duties(user: StoredUser): Duties;
-  /** Ends every login: the datastore was restored from a snapshot. */
+  duties(user: Dutiful): Duties;
+  /** what statuses of users say of their logins */
+  facts: LoginFacts;
+  /** Ends every login: the datastore was restored from a snapshot. Resolves when that is written; never rejects. */
   restored(signal: AbortSignal): Promise<void>;
+  figures(): LoginFigures;
   /** Follows the Secrets, and makes what the first start needs. Returns when the signal aborts; never rejects. */
   run(signal: AbortSignal): Promise<void>;
 }
+
+/** What decides the duties of a user. */
+type Dutiful = Pick<StoredUser, 'isBootstrap' | 'groups' | 'mfaEnabled' | 'mustChangePassword'>;
 
 export function createIdentity(options: IdentityOptions): Logins {
   const { client, namespace, stores, issuer, audience, prefix, given, ttls, events, log } = options;
@@ -130,19 +140,20 @@ export function createIdentity(options: IdentityOptions): Logins {
     notBefore: () => keys.sessionsNotBefore,
     interactions: () => interactions.size,
   });
-  const passwords = createPasswords({ policy, ...(options.checked && { checked: options.checked }) });
+  const metrics = options.metrics && { metrics: options.metrics };
+  const passwords = createPasswords({ policy, ...metrics });
   const strangers = createStrangers({ clock, replicas: options.replicas });
 
   const asksForMfa = (name: string) =>
     [...stores.authGroups.byIndex('name', name)].some((group) => v3Name(group) === name && group.spec.mfaRequired);
-  const duties = (user: StoredUser): Duties => ({
+  const duties = (user: Dutiful): Duties => ({
     isExempt: user.isBootstrap && policy().bootstrapExemptFromMfa,
     mfaRequired: user.groups.some(asksForMfa),
     mfaEnabled: user.mfaEnabled,
     mustChangePassword: user.mustChangePassword,
   });
   const tokens = createTokens({
-    ...{ issuer, audience, keys, users, policy, events, now },
+    ...{ issuer, audience, keys, users, policy, events, now, ...metrics },
     duty: (user) => (mustEnroll(duties(user)) ? enrollmentRequired() : undefined),
     endBrowserSessions: artefacts.ofAccount,
   });
@@ -157,7 +168,7 @@ export function createIdentity(options: IdentityOptions): Logins {
     keys,
     tokens,
     verifier: createTokenVerifier({ issuer, audience, keys, users, prefix, presentGroup: users.presentGroup, now }),
-    lockout: createLockout({ users, policy, strangers, events, now }),
+    lockout: createLockout({ users, policy, strangers, events, now, ...metrics }),
     secondFactor: createSecondFactor({ users, now }),
     artefacts,
     once: createOnce({ client, namespace, now }),
@@ -165,14 +176,40 @@ export function createIdentity(options: IdentityOptions): Logins {
     events,
     policy,
     duties,
-    restored: keys.endSessions,
+    facts: {
+      facts(uuid) {
+        const facts = users.facts(uuid);
+        return facts && { duties: duties(facts), passwordAt: facts.passwordAt, lockedUntil: facts.lockedUntil };
+      },
+      whenSynced: (signal) => secrets.whenSynced(signal),
+      subscribe: (listener) =>
+        secrets.subscribe(({ object, previous }) => {
+          const uuid = object.metadata.labels?.[LABELS.uuid];
+          if (uuid !== undefined && factsText(object) !== (previous && factsText(previous))) listener(uuid);
+        }),
+    },
+    restored: endLogins,
+    figures: () => ({
+      interactions: artefacts.interactions,
+      sessions: secrets.list().reduce((sum, secret) => sum + (factsOf(secret)?.sessions ?? 0), 0),
+      ...(keys.signsFrom !== undefined && { signingKeySeconds: Math.max(0, now() - keys.signsFrom) / 1000 }),
+    }),
     async run(signal) {
-      const follow = { client, log, ...(options.metrics && { metrics: options.metrics }) };
+      const follow = { client, log, ...metrics };
+      // Before the Secrets are read: until then no refresh is answered.
+      if (options.mayBeRestored) void endLogins(signal);
       using _ = client.observeWrites(CORE_RESOURCES.secrets, metadataOf(secrets));
+      using __ = secrets.subscribe(({ type, object }) => {
+        const facts = type === 'set' ? factsOf(object) : undefined;
+        if (!facts?.bootstrap || facts.mustChange) return;
+        forgetGeneratedPassword({ client, namespace }, object.metadata.labels?.[LABELS.uuid] ?? '', signal).catch(
+          (err) => log.warn({ err }, 'The first password of the administrator, which has changed, is still stored'),
+        );
+      });
       await using reflectors = new AsyncDisposableStack();
       for (const store of [secrets, keySecret, interactions])
         reflectors.use(startReflector({ ...follow, store }, signal));
-      await ensureKeys(signal);
+      await persist(keys.ensure, 'The keys of logins are not made yet', signal);
       await bootstrap(
         { client, namespace, users, groups: stores.authGroups, passwords, policy, log, ...options.bootstrap },
         signal,
@@ -181,18 +218,26 @@ export function createIdentity(options: IdentityOptions): Logins {
     },
   };
 
-  async function ensureKeys(signal: AbortSignal): Promise<void> {
+  function endLogins(signal: AbortSignal): Promise<void> {
+    log.warn({}, 'Every login of before ends: the datastore was restored from a backup, or no replica ran for minutes');
+    return persist(keys.endSessions, 'The end of every login of before is not written yet', signal);
+  }
+
+  /** Writes the keys, again until that succeeds. */
+  async function persist(write: (signal: AbortSignal) => Promise<void>, failure: string, signal: AbortSignal) {
     while (!signal.aborted) {
       try {
-        return await keys.ensure(signal);
+        return await write(signal);
       } catch (error) {
         if (signal.aborted) return;
-        log.warn({ err: error }, 'The keys of logins are not made yet; the controller tries again');
+        log.warn({ err: error }, `${failure}; the controller tries again`);
         await new Promise<void>((resolve) => clock.after(KEYS_RETRY_MS, resolve));
       }
     }
   }
 }
+
+const factsText = ({ metadata }: Secret) => metadata.annotations?.[ANNOTATIONS.identityFacts];
 
 const KEYS_RETRY_MS = 2_000;
 

@@ -15,7 +15,7 @@ const by = { address: '192.0.2.1', requestId: 'r' };
 const signal = AbortSignal.timeout(60_000);
 
 const userOf = (uuid: string, email: string): StoredUser => ({
-  ...{ uuid, email, groups: [], isBootstrap: false, mustChangePassword: false, mfaEnabled: false },
+  ...{ uuid, email, name: email, groups: [], isBootstrap: false, mustChangePassword: false, mfaEnabled: false },
   ...{ createdAt: '', updatedAt: '', version: '1' },
   secrets: { attempts: { failed: 0, lockedUntil: 0 }, devices: [], sessions: [] },
 });
@@ -28,7 +28,8 @@ function start(duties: Partial<Duties> = {}) {
   const store: Pick<UserStore, 'byEmail' | 'byUuid' | 'change'> = {
     byEmail: async (email) => [...users.values()].find((user) => user.email === email),
     byUuid: async (uuid) => users.get(uuid),
-    async change(uuid, decide) {
+    async change(given, decide) {
+      const uuid = typeof given === 'string' ? given : given.uuid;
       const user = users.get(uuid) as StoredUser;
       const { next = {}, flags = {}, result } = decide(user);
       const secrets = Object.fromEntries(

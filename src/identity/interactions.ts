@@ -1,4 +1,6 @@
+import { randomBytes } from 'node:crypto';
 import { HttpError } from '../http/http-error.ts';
+import { loggedInBy } from '../subjects/identity/rules/devices.ts';
 import type { Duties } from '../subjects/identity/rules/duties.ts';
 import { normalEmail } from '../subjects/identity/rules/email.ts';
 import { stepOf } from '../subjects/identity/rules/steps.ts';
@@ -16,6 +18,7 @@ import type {
   UserStore,
 } from './contract/users.ts';
 import { wrongCode } from './second-factor.ts';
+import { sha256 } from './secrets.ts';
 import { beganHere } from './step-cookie.ts';
 
 export interface InteractionsOptions {
@@ -205,22 +208,27 @@ export function createInteractions(options: InteractionsOptions): Interactions {
         return { ...latest, completed: true };
       });
       const { redirectTo } = await issuer.complete(uid, user.uuid, signal);
-      await forgive(user.uuid, signal);
+      const device = await remember(user.uuid, signal);
       record(by, user.email, true);
-      return { step: 'complete', redirectTo };
+      return { step: 'complete', redirectTo, device };
     },
   };
 
-  /** A whole login ends the count of wrong attempts, and no lock. */
-  async function forgive(uuid: string, signal: AbortSignal): Promise<void> {
+  /** A whole login ends the count of wrong attempts, and no lock; its browser is the one that may try during the next. */
+  async function remember(uuid: string, signal: AbortSignal): Promise<string> {
+    const device = randomBytes(32).toString('base64url');
     await users.change(
       uuid,
-      ({ secrets: { attempts } }) =>
-        attempts.failed > 0 && attempts.lockedUntil <= now()
-          ? { next: { attempts: { ...attempts, failed: 0, lockedUntil: 0 } }, result: undefined }
-          : { result: undefined },
+      ({ secrets: { attempts } }) => ({
+        next: {
+          devices: loggedInBy(sha256(device), now()),
+          ...(attempts.lockedUntil <= now() && { attempts: { ...attempts, failed: 0, lockedUntil: 0 } }),
+        },
+        result: undefined,
+      }),
       signal,
     );
+    return device;
   }
 
   return {

@@ -43,6 +43,18 @@ export function kidOf({ header }: UnverifiedJwt): string | undefined {
   return isOurs ? kid : undefined;
 }
 
+type ImportedKey = ReturnType<typeof importJWK>;
+/** An import costs as much as a verification. */
+const importedKeys = new WeakMap<JsonWebKey, ImportedKey>();
+
+function imported(key: JsonWebKey): ImportedKey {
+  const known = importedKeys.get(key);
+  if (known) return known;
+  const importing = importJWK(key as JWK, 'RS256');
+  importedKeys.set(key, importing);
+  return importing;
+}
+
 /** Seconds by which clocks may differ. */
 const CLOCKS_APART = 60;
 
@@ -52,9 +64,8 @@ export async function verifiedClaims(
   key: JsonWebKey,
   { issuer, audience, now }: { issuer: string; audience: string; now: number },
 ): Promise<Readonly<Record<string, unknown>> | undefined> {
-  const imported = await importJWK(key as JWK, 'RS256');
   try {
-    const { payload } = await jwtVerify(token, imported, {
+    const { payload } = await jwtVerify(token, await imported(key), {
       issuer,
       audience,
       algorithms: ['RS256'],
@@ -73,6 +84,7 @@ export async function signed(
   claims: Readonly<Record<string, unknown>>,
   { kid, privateJwk }: { kid: string; privateJwk: JsonWebKey },
 ): Promise<string> {
-  const key = await importJWK(privateJwk as JWK, 'RS256');
-  return new SignJWT({ ...claims }).setProtectedHeader({ alg: 'RS256', kid, typ: 'JWT' }).sign(key);
+  return new SignJWT({ ...claims })
+    .setProtectedHeader({ alg: 'RS256', kid, typ: 'JWT' })
+    .sign(await imported(privateJwk));
 }

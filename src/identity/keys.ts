@@ -41,9 +41,14 @@ interface Content {
 }
 
 interface StoredKeys {
+  /** Unix ms from which the present key signs; undefined until it is known */
+  readonly signsFrom: number | undefined;
   /** Makes the Secret, once for all replicas. */
   ensure(signal: AbortSignal): Promise<void>;
-  /** Ends every login that began before now: a snapshot of the datastore may have brought back ended ones. */
+  /**
+   * Ends every login that began before now: a snapshot of the datastore may have brought back ended ones. This replica acts by it
+   * at once, the others when it is written.
+   */
   endSessions(signal: AbortSignal): Promise<void>;
 }
 
@@ -54,6 +59,8 @@ export function createKeys(options: KeysOptions): SigningKeys & StoredKeys {
   const seen = new Map<string, number>();
   const listeners = new Set<() => void>();
   let content: Content | undefined;
+  /** Unix ms: the last end of all sessions by this replica, whether it is written or not */
+  let endedAt = 0;
   let version: string | undefined;
   let lastRead = Number.NEGATIVE_INFINITY;
   let reading: Promise<void> | undefined;
@@ -107,9 +114,14 @@ export function createKeys(options: KeysOptions): SigningKeys & StoredKeys {
     return key && publicJwk(key);
   };
 
+  const signingKey = () => presentSigningKey(content?.keys ?? [], now(), (kid) => seen.get(kid) ?? now());
+
   return {
+    get signsFrom() {
+      return signingKey()?.signsFrom;
+    },
     get signing() {
-      const key = presentSigningKey(content?.keys ?? [], now(), (kid) => seen.get(kid) ?? now());
+      const key = signingKey();
       return key && { kid: key.kid, privateJwk: key.privateJwk as JsonWebKey };
     },
     publicJwks: () => ({ keys: (content?.keys ?? []).map(publicJwk) }),
@@ -138,7 +150,7 @@ export function createKeys(options: KeysOptions): SigningKeys & StoredKeys {
     },
     ...createSeals(() => content?.sessionSecret, now),
     get sessionsNotBefore() {
-      return content?.sessionsNotBefore ?? 0;
+      return Math.max(endedAt, content?.sessionsNotBefore ?? 0);
     },
     subscribe(listener) {
       const own = () => listener();
@@ -146,7 +158,14 @@ export function createKeys(options: KeysOptions): SigningKeys & StoredKeys {
       return { [Symbol.dispose]: () => void listeners.delete(own) };
     },
 
-    endSessions: (signal) => update((present) => present && { ...present, sessionsNotBefore: now() }, signal),
+    endSessions(signal) {
+      endedAt = Math.max(endedAt, now());
+      return update(
+        (present) =>
+          present && present.sessionsNotBefore < endedAt ? { ...present, sessionsNotBefore: endedAt } : undefined,
+        signal,
+      );
+    },
 
     async ensure(signal) {
       const key = await newKey();
@@ -172,10 +191,17 @@ async function newKey(): Promise<Pick<SigningKey, 'kid' | 'privateJwk'>> {
   return { kid: randomUUID(), privateJwk: privateKey.export({ format: 'jwk' }) as SigningKey['privateJwk'] };
 }
 
+/** The same object for each use of a key: who verifies with it imports it once. */
+const published = new WeakMap<SigningKey, JsonWebKey>();
+
 /** Member by member: what a later form of key has is not published by accident. */
-function publicJwk({ kid, privateJwk }: SigningKey): JsonWebKey {
-  const { kty, n, e } = privateJwk as JsonWebKey;
-  return { kty, n, e, kid, use: 'sig', alg: 'RS256' };
+function publicJwk(key: SigningKey): JsonWebKey {
+  const known = published.get(key);
+  if (known) return known;
+  const { kty, n, e } = key.privateJwk as JsonWebKey;
+  const jwk = { kty, n, e, kid: key.kid, use: 'sig', alg: 'RS256' };
+  published.set(key, jwk);
+  return jwk;
 }
 
 function contentOf({ data }: Secret): Content | undefined {

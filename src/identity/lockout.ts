@@ -1,7 +1,11 @@
+import { HttpError } from '../http/http-error.ts';
 import { givenBack, reserved } from '../subjects/identity/rules/attempts.ts';
+import { reservedByDevice, rightByDevice } from '../subjects/identity/rules/devices.ts';
 import type { LoginPolicy } from '../subjects/identity/rules/policy.ts';
+import type { LoginMetrics } from './contract/metrics.ts';
 import type { LoginEvents, Strangers } from './contract/strangers.ts';
 import type { AccountLockout, AttemptDoor, StoredUser, UserStore } from './contract/users.ts';
+import { createHashQueue } from './hash-queue.ts';
 
 /**
  * Doors that ask for the password and the code at once. Another door proves a part: if it reset, who knows the password could
@@ -10,11 +14,20 @@ import type { AccountLockout, AttemptDoor, StoredUser, UserStore } from './contr
 const RESETTING: ReadonlySet<AttemptDoor> = new Set(['login', 'mfa-disable']);
 const NONE = { failed: 0, lockedUntil: 0 };
 
+const changedAt = ({ secrets: { password } }: StoredUser) => password?.changedAt;
+
+/**
+ * Attempts at once; more wait. What strangers may write has room for these, so that people who come at the same time wait for each
+ * other rather than be refused.
+ */
+const AT_ONCE = { parallel: 5, waiting: 64 } as const;
+
 export interface LockoutOptions {
   users: UserStore;
   policy(): LoginPolicy;
   strangers: Strangers;
   events: LoginEvents;
+  metrics?: Pick<LoginMetrics, 'loginAttempt' | 'lockout'>;
   /** Unix ms */
   now(): number;
 }
@@ -23,47 +36,77 @@ export interface LockoutOptions {
  * Attempts of an account: each is taken by a conditional write before the password or code is compared, so that no number of
  * guesses at the same time, at any replica, is compared more often than the policy allows.
  */
-export function createLockout({ users, policy, strangers, events, now }: LockoutOptions): AccountLockout {
-  /** The user with one attempt less; undefined when the account is locked or there is none. */
-  async function reserve(uuid: string, signal: AbortSignal): Promise<{ user: StoredUser; locks: boolean } | undefined> {
-    const { user, result } = await users.change(
-      uuid,
-      (present) => {
-        const attempts = reserved(present.secrets.attempts, now(), policy());
-        return attempts ? { next: { attempts }, result: attempts } : { result: undefined };
+export function createLockout({ users, policy, strangers, events, metrics, now }: LockoutOptions): AccountLockout {
+  /** The user with one attempt less; undefined when the account is locked, unless the browser of its last login asks. */
+  async function reserve(found: StoredUser, device: string | undefined, signal: AbortSignal) {
+    const { user, result } = await users.change<{ locks: boolean; ofDevice: boolean } | undefined>(
+      found,
+      ({ secrets }) => {
+        const attempts = reserved(secrets.attempts, now(), policy());
+        if (attempts) return { next: { attempts }, result: { locks: attempts.lockedUntil > 0, ofDevice: false } };
+        const devices = reservedByDevice(secrets.devices, device, policy());
+        return devices ? { next: { devices }, result: { locks: false, ofDevice: true } } : { result: undefined };
       },
       signal,
     );
-    return result && { user, locks: result.lockedUntil > 0 };
+    return result && { user, ...result };
   }
 
+  const turns = createHashQueue(AT_ONCE);
   return {
-    async attempt(who, by, { check, dummy, door }, signal) {
-      const charged = strangers.charge(by.address, by.device);
-      const found = await ('uuid' in who ? users.byUuid(who.uuid, signal) : users.byEmail(who.email, signal));
-      const taken = found && (await reserve(found.uuid, signal));
-      if (!taken) {
-        await dummy();
-        strangers.failed(by.address);
-        return undefined;
+    async attempt(...given) {
+      const [, { address }, { door }, signal] = given;
+      try {
+        // Who is refused anyway takes no place in the queue.
+        strangers.check(address);
+        return await turns.run(() => attempt(...given), signal);
+      } catch (error) {
+        if (error instanceof HttpError && error.status === 429) metrics?.loginAttempt({ door, outcome: 'refused' });
+        throw error;
       }
-      const event = { human: taken.user.email, address: by.address, requestId: by.requestId };
-      const passed = await check(taken.user);
-      if (passed) {
-        charged.refund();
-        const { user } = await users.change(
-          taken.user.uuid,
-          ({ secrets: { attempts } }) => ({
-            next: { attempts: passed === true && RESETTING.has(door) ? NONE : givenBack(attempts) },
-            result: undefined,
-          }),
-          signal,
-        );
-        return user;
-      }
-      strangers.failed(by.address);
-      if (taken.locks) events.record({ ...event, what: 'lockout', ok: false });
-      return undefined;
     },
   };
+
+  async function attempt(
+    ...[who, by, { check, dummy, door, commit }, signal]: Parameters<AccountLockout['attempt']>
+  ): Promise<StoredUser | undefined> {
+    const charged = strangers.charge(by.address, by.device);
+    const found = await ('uuid' in who ? users.byUuid(who.uuid, signal) : users.byEmail(who.email, signal));
+    const taken = found && (await reserve(found, by.device, signal));
+    if (!taken) {
+      metrics?.loginAttempt({ door, outcome: 'none' });
+      await dummy();
+      strangers.failed(by.address);
+      return undefined;
+    }
+    const event = { human: taken.user.email, address: by.address, requestId: by.requestId };
+    const passed = await check(taken.user);
+    if (passed) {
+      charged.refund();
+      const { user, result: counts } = await users.change(
+        taken.user,
+        (present) => {
+          // The password was changed or reset while the former one was compared: it opens nothing any more.
+          if (changedAt(present) !== changedAt(taken.user)) return { result: false };
+          const { attempts, devices } = present.secrets;
+          const resets = passed === true && RESETTING.has(door);
+          // The account stays locked for others.
+          const left = taken.ofDevice
+            ? { devices: rightByDevice(devices, by.device, resets) }
+            : { attempts: resets ? NONE : givenBack(attempts) };
+          return { next: { ...(passed === true && commit?.(present)), ...left }, result: true };
+        },
+        signal,
+      );
+      metrics?.loginAttempt({ door, outcome: counts ? (passed === true ? 'passed' : 'part') : 'wrong' });
+      return counts ? user : undefined;
+    }
+    metrics?.loginAttempt({ door, outcome: 'wrong' });
+    strangers.failed(by.address);
+    if (taken.locks) {
+      metrics?.lockout();
+      events.record({ ...event, what: 'lockout', ok: false });
+    }
+    return undefined;
+  }
 }

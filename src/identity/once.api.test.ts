@@ -8,7 +8,7 @@ import { createLockout } from './lockout.ts';
 /** What counts once, 20 times at the same time over two replicas and a real API server. */
 const TIMES = 20;
 const never = new AbortController().signal;
-const freely = { charge: () => ({ refund() {} }), interaction() {}, failed() {} };
+const freely = { check() {}, charge: () => ({ refund() {} }), interaction() {}, failed() {} };
 
 async function withUser(email = 'ann@example.com') {
   const replicas = await startIdentities(2);
@@ -186,7 +186,7 @@ test('a rotated key is published everywhere, signs later, and interrupts no toke
     expect(await identity.verifier.verify(accessToken, never)).toMatchObject({ subject: user.uuid });
 });
 
-test('the end of a user ends its tokens, and frees its e-mail', async () => {
+test('the end of a user ends its tokens, and gives its e-mail to nobody until the leader has freed it', async () => {
   const { replicas, first, user } = await withUser();
   const { accessToken, refreshToken } = await first.identity.tokens.login(user, BY, never);
   await first.identity.users.remove(user.uuid, never);
@@ -196,7 +196,7 @@ test('the end of a user ends its tokens, and frees its e-mail', async () => {
     first.identity.tokens.refresh(refreshToken, { ...BY, arrivedAt: Date.now() }, never),
   ).rejects.toMatchObject({ status: 401 });
   const next = { email: user.email, groups: [], hash: 'x', mustChangePassword: false };
-  await expect(second?.identity.users.create(next, never)).resolves.toMatchObject({ email: user.email });
+  await expect(second?.identity.users.create(next, never)).rejects.toMatchObject({ status: 409 });
 });
 
 test('the end of sessions by a restore ends every refresh token', async () => {

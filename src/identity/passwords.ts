@@ -2,8 +2,9 @@ import { randomBytes, randomInt } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { isTooLong, passwordProblems, temporaryPassword } from '../subjects/identity/rules/password.ts';
 import type { LoginPolicy } from '../subjects/identity/rules/policy.ts';
+import type { LoginMetrics } from './contract/metrics.ts';
 import type { Passwords } from './contract/users.ts';
-import { createHashQueue, type HashQueue } from './hash-queue.ts';
+import { createHashQueue } from './hash-queue.ts';
 import { hashPassword, isHashOf, parsedHash, SALT_BYTES } from './password-hash.ts';
 
 /** At most two at once, and one processor stays for everything else. */
@@ -12,16 +13,14 @@ const WAITING = 64;
 
 export interface PasswordsOptions {
   policy(): LoginPolicy;
-  queue?: HashQueue;
-  /** `real`: a hash of a user; `dummy`: the same work where there is none */
-  checked?(kind: 'real' | 'dummy'): void;
+  metrics?: Pick<LoginMetrics, 'passwordCheck' | 'passwordsWaiting' | 'passwordWaited'>;
 }
 
-export function createPasswords({
-  policy,
-  queue = createHashQueue({ parallel: PARALLEL, waiting: WAITING }),
-  checked = () => {},
-}: PasswordsOptions): Passwords {
+export function createPasswords({ policy, metrics }: PasswordsOptions): Passwords {
+  const queue = createHashQueue({
+    ...{ parallel: PARALLEL, waiting: WAITING },
+    ...(metrics && { depth: metrics.passwordsWaiting, waited: metrics.passwordWaited }),
+  });
   /** of a password that nobody has; made at the first need */
   let dummy: Promise<string> | undefined;
   const dummyHash = () => {
@@ -35,7 +34,7 @@ export function createPasswords({
     const compared = parsed ?? parsedHash(await dummyHash());
     if (!compared) return false;
     const isOwn = await queue.run(() => isHashOf(parsed ? password : 'nobody', compared), signal);
-    checked(parsed ? 'real' : 'dummy');
+    metrics?.passwordCheck({ kind: parsed ? 'real' : 'dummy' });
     return parsed !== undefined && isOwn;
   };
 

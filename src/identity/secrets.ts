@@ -4,6 +4,7 @@ import type { Secret } from '../api/resources.ts';
 import type { AuthUser } from '../api/v3/auth-user.ts';
 import { decodeData, encodeData } from '../datastore/keyed-text.ts';
 import { ownerReference } from '../kube/object.ts';
+import { nameOfUser } from '../subjects/identity/rules/names-of-user.ts';
 import type { StoredUser, UserFlags, UserSecrets } from './contract/users.ts';
 
 /** The names and the content of the Secrets of users. Nothing else reads or writes them. */
@@ -23,6 +24,8 @@ export interface SecretFacts {
   bootstrap: boolean;
   lockedUntil: number;
   passwordAt: number;
+  /** logins, those included that have expired */
+  sessions?: number;
 }
 
 export const NO_SECRETS: UserSecrets = { attempts: { failed: 0, lockedUntil: 0 }, devices: [], sessions: [] };
@@ -71,6 +74,7 @@ export function userSecret(
     bootstrap: flags.isBootstrap,
     lockedUntil: secrets.attempts.lockedUntil,
     passwordAt: secrets.password?.changedAt ?? 0,
+    sessions: secrets.sessions.length,
   };
   const json = (value: unknown) => (value === undefined ? undefined : JSON.stringify(value));
   const { password, mfa, attempts, devices, reset, sessions } = secrets;
@@ -115,6 +119,7 @@ export function storedUser(
   return {
     uuid,
     email: user.spec.email,
+    name: nameOfUser(user),
     groups,
     isBootstrap: flags.isBootstrap,
     mustChangePassword: flags.mustChangePassword,

@@ -1,4 +1,5 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import { cookiesNamed } from '../http/cookies.ts';
 
 /** The cookie by which the browser that began an interaction is known in its steps. */
 
@@ -10,11 +11,7 @@ export const stepCookie = (cookieKey: string, uid: string): string =>
 
 /** Whether a cookie header has the value of one of the keys, of which the first signs. */
 export function beganHere(cookieKeys: readonly string[], uid: string, header: string | undefined): boolean {
-  const values = (header ?? '')
-    .split(';')
-    .map((pair) => pair.trim())
-    .filter((pair) => pair.startsWith(`${STEP_COOKIE}=`))
-    .map((pair) => digest(pair.slice(STEP_COOKIE.length + 1)));
+  const values = cookiesNamed(header, STEP_COOKIE).map(digest);
   const expected = cookieKeys.map((key) => digest(stepCookie(key, uid)));
   return values.some((value) => expected.some((one) => timingSafeEqual(value, one)));
 }

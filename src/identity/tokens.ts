@@ -3,8 +3,9 @@ import { HttpError } from '../http/http-error.ts';
 import type { LoginPolicy } from '../subjects/identity/rules/policy.ts';
 import { type LoginSession, type RefreshVerdict, refreshed, withSession } from '../subjects/identity/rules/session.ts';
 import type { SigningKeys } from './contract/keys.ts';
+import type { LoginMetrics } from './contract/metrics.ts';
 import type { LoginEvents } from './contract/strangers.ts';
-import type { LoginContext, TokenIssuer, TokenPair } from './contract/tokens.ts';
+import type { BegunLogin, LoginContext, TokenIssuer, TokenPair } from './contract/tokens.ts';
 import type { StoredUser, UserStore } from './contract/users.ts';
 import { kidOf, signed, unverified, verifiedClaims } from './jwt.ts';
 import { sha256 } from './secrets.ts';
@@ -18,6 +19,7 @@ export interface TokensOptions {
   /** why the user may have no tokens now: a second factor is due */
   duty(user: StoredUser): HttpError | undefined;
   events: LoginEvents;
+  metrics?: Pick<LoginMetrics, 'refresh'>;
   /** provider sessions and grants of a user end too */
   endBrowserSessions?(userUuid: string, signal: AbortSignal): Promise<void>;
   /** Unix ms */
@@ -30,7 +32,7 @@ const invalidRefresh = () =>
 
 /** Tokens of the API. A refresh token counts by its session in the Secret of its user, which each use changes by one conditional write. */
 export function createTokens(options: TokensOptions): TokenIssuer {
-  const { issuer, audience, keys, users, policy, duty, events, now } = options;
+  const { issuer, audience, keys, users, policy, duty, events, metrics, now } = options;
 
   const signing = () => {
     if (keys.signing) return keys.signing;
@@ -47,7 +49,7 @@ export function createTokens(options: TokensOptions): TokenIssuer {
     const claims = {
       ...head(user, at, policy().accessTokenTtlSeconds),
       token_use: 'access',
-      preferred_username: user.email,
+      preferred_username: user.name,
       groups: user.groups,
       ...(user.email.includes('@') && { email: user.email }),
       ...(user.mustChangePassword && { password_change_required: true }),
@@ -71,6 +73,23 @@ export function createTokens(options: TokensOptions): TokenIssuer {
       signing(),
     );
 
+  function begin(): BegunLogin {
+    signing();
+    const family = randomUUID();
+    const jti = randomUUID();
+    const at = now();
+    return {
+      sessions: ({ secrets: { sessions } }) =>
+        withSession(sessions, { family, current: sha256(jti), now: at, notBefore: keys.sessionsNotBefore }, policy()),
+      async tokens(user) {
+        const session = user.secrets.sessions.find((one) => one.family === family);
+        if (!session) throw new Error('the session of a login was not written');
+        const [access, refresh] = await Promise.all([accessToken(user, at), refreshToken(user, session, jti, at)]);
+        return { accessToken: access, refreshToken: refresh };
+      },
+    };
+  }
+
   async function claimsOf(token: string, signal: AbortSignal): Promise<{ sub: string; jti: string; family: string }> {
     const read = unverified(token);
     const kid = read && kidOf(read);
@@ -86,28 +105,16 @@ export function createTokens(options: TokensOptions): TokenIssuer {
     issuer,
     audience,
 
+    begin,
+
     async login(user, _by, signal) {
-      signing();
-      const family = randomUUID();
-      const jti = randomUUID();
-      const at = now();
-      const { user: written, result: session } = await users.change(
-        user.uuid,
-        (present) => {
-          const { sessionsNotBefore: notBefore } = keys;
-          const sessions = withSession(
-            present.secrets.sessions,
-            { family, current: sha256(jti), now: at, notBefore },
-            policy(),
-          );
-          return { next: { sessions }, result: sessions.at(-1) as LoginSession };
-        },
+      const begun = begin();
+      const { user: written } = await users.change(
+        user,
+        (present) => ({ next: { sessions: begun.sessions(present) }, result: undefined }),
         signal,
       );
-      return {
-        accessToken: await accessToken(written, at),
-        refreshToken: await refreshToken(written, session, jti, at),
-      };
+      return begun.tokens(written);
     },
 
     async refresh(token, by, signal): Promise<Required<TokenPair>> {
@@ -120,7 +127,7 @@ export function createTokens(options: TokensOptions): TokenIssuer {
       if (due) throw due;
       let at = now();
       const { user, result: verdict } = await users.change<RefreshVerdict>(
-        sub,
+        before,
         (present) => {
           at = now();
           const times = { now: at, arrivedAt: by.arrivedAt, notBefore: keys.sessionsNotBefore };
@@ -131,6 +138,7 @@ export function createTokens(options: TokensOptions): TokenIssuer {
         },
         signal,
       );
+      metrics?.refresh({ outcome: verdict.is });
       if (verdict.is === 'reuse') record(user, by, 'refresh-reuse', false);
       if (verdict.is !== 'rotated' && verdict.is !== 'same') throw invalidRefresh();
       const { session } = verdict;

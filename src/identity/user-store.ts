@@ -1,35 +1,25 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { ANNOTATIONS, API_VERSION, FIELD_MANAGERS, LABELS } from '../api/names.ts';
+import { BOUNDS } from '../api/bounds.ts';
+import { ANNOTATIONS, API_VERSION, FIELD_MANAGERS, FINALIZERS, LABELS } from '../api/names.ts';
 import { CORE_RESOURCES, type Secret } from '../api/resources.ts';
 import type { AuthGroup } from '../api/v3/auth-group.ts';
 import type { AuthUser } from '../api/v3/auth-user.ts';
-import { decodeData, encodeData } from '../datastore/keyed-text.ts';
 import { HttpError } from '../http/http-error.ts';
 import { isAlreadyExists, isConflict, isNotFound } from '../kube/api-error.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { Store } from '../kube/store.ts';
 import { uuidOf } from '../rules/identity.ts';
 import { v3Name } from '../rules/names.ts';
+import { leftEmails, nameOfUser } from '../subjects/identity/rules/names-of-user.ts';
 import { RESOURCES } from '../subjects/kinds.ts';
 import type { StoredUser, UserChange, UserFacts, UserSecrets, UserStore } from './contract/users.ts';
-import {
-  emailSecretName,
-  factsOf,
-  NO_SECRETS,
-  readUserSecret,
-  SECRET_TYPE,
-  secretNameOfUser,
-  storedUser,
-  userSecret,
-} from './secrets.ts';
+import { createEmailClaims, emailTaken } from './email-claims.ts';
+import { factsOf, NO_SECRETS, readUserSecret, secretNameOfUser, storedUser, userSecret } from './secrets.ts';
 
 /** Attempts of one change; each lost one means that another write of this user succeeded. */
 const ATTEMPTS = 8;
 const JITTER_MS = 40;
-/** A claim without a user belongs to a create that is under way, no longer than this. */
-const CLAIM_MS = 60_000;
-
 export interface UserStoreOptions {
   client: KubeClient;
   namespace: string;
@@ -60,6 +50,7 @@ export function createUserStore(
   options: UserStoreOptions,
 ): UserStore & { presentGroup(name: string): string | undefined } {
   const { client, namespace, users, groups, secrets, now, random = Math.random } = options;
+  const claims = createEmailClaims({ client, namespace, users, now });
 
   /** A group that has the name now comes before one that had it. */
   function presentGroup(name: string): string | undefined {
@@ -72,8 +63,14 @@ export function createUserStore(
     ...new Set((spec.groups ?? []).flatMap((name) => presentGroup(name) ?? [])),
   ];
 
-  const stored = (uuid: string, { object, secret }: Read): StoredUser =>
-    storedUser(object, uuid, secret, groupsOf(object));
+  /** From what each user was read, so that a request that has read a user can write on condition of just that. */
+  const reads = new WeakMap<StoredUser, Read>();
+
+  function stored(uuid: string, { object, secret }: Read): StoredUser {
+    const user = storedUser(object, uuid, secret, groupsOf(object));
+    reads.set(user, { object, secret });
+    return user;
+  }
 
   async function read(uuid: string, signal: AbortSignal): Promise<Read | undefined> {
     const [known] = users.byIndex('uuid', uuid);
@@ -94,16 +91,10 @@ export function createUserStore(
     return found && stored(uuid, found);
   };
 
-  const claimOf = (email: string, signal: AbortSignal) =>
-    client.find(CORE_RESOURCES.secrets, { namespace, name: emailSecretName(email) }, { signal });
-
-  /** The user of a claim, or of an object that kubectl made without a claim. */
+  /** The user of a claim, or of an object that kubectl made and the leader has not claimed for yet. */
   async function ownerOf(email: string, signal: AbortSignal): Promise<StoredUser | undefined> {
-    const claim = await claimOf(email, signal);
-    const uuid = decodeData(claim?.data).user;
-    const claimed = uuid === undefined ? undefined : await byUuid(uuid, signal);
-    if (claimed?.email === email) return claimed;
-    const [namesake, other] = users.byIndex('name', email);
+    const { object, isClaimed } = await claims.holder(email, signal);
+    const [namesake, other] = object || isClaimed ? [object] : users.byIndex('name', email);
     // Of two objects with one e-mail the claim decides; without a claim, neither logs in.
     if (!namesake || other) return undefined;
     const found = await byUuid(uuidOf(namesake), signal);
@@ -111,42 +102,10 @@ export function createUserStore(
   }
 
   /** Makes an e-mail belong to a user; 409 when it is another one's. */
-  async function claim(email: string, uuid: string, signal: AbortSignal): Promise<void> {
-    const name = emailSecretName(email);
-    const data = encodeData({ user: uuid });
-    const metadata = { name, namespace, labels: { [LABELS.identity]: 'email' } };
+  async function claim(email: string, user: { uuid: string; object: string }, signal: AbortSignal): Promise<void> {
     const owner = await ownerOf(email, signal);
-    if (owner && owner.uuid !== uuid) throw emailTaken(email);
-    try {
-      await client.create(
-        CORE_RESOURCES.secrets,
-        { apiVersion: 'v1', kind: 'Secret', type: SECRET_TYPE, metadata, data },
-        { signal, fieldManager },
-      );
-    } catch (error) {
-      if (!isAlreadyExists(error)) throw error;
-      const present = await claimOf(email, signal);
-      if (!present || decodeData(present.data).user === uuid) return;
-      const other = await ownerOf(email, signal);
-      const isFresh = now() - Date.parse(present.metadata.creationTimestamp ?? '') < CLAIM_MS;
-      if (other || isFresh) throw emailTaken(email);
-      // A create that was interrupted, or a deleted user, left it.
-      await client.replace(CORE_RESOURCES.secrets, { ...present, data }, { signal, fieldManager }).catch((lost) => {
-        throw isConflict(lost) || isNotFound(lost) ? emailTaken(email) : lost;
-      });
-    }
-  }
-
-  async function free(email: string, uuid: string, signal: AbortSignal): Promise<void> {
-    const present = await claimOf(email, signal);
-    if (!present || decodeData(present.data).user !== uuid) return;
-    const { uid, resourceVersion } = present.metadata;
-    const preconditions = { ...(uid && { uid }), ...(resourceVersion && { resourceVersion }) };
-    await client
-      .delete(CORE_RESOURCES.secrets, { namespace, name: present.metadata.name }, { signal, preconditions })
-      .catch((error) => {
-        if (!isConflict(error) && !isNotFound(error)) throw error;
-      });
+    if (owner && owner.uuid !== user.uuid) throw emailTaken(email);
+    await claims.claim(email, user, signal);
   }
 
   /** Writes the Secret on condition of its version; undefined when another writer was faster. */
@@ -176,10 +135,12 @@ export function createUserStore(
     byEmail: ownerOf,
     byUuid,
 
-    async change<R>(uuid: string, decide: (user: StoredUser) => UserChange<R>, signal: AbortSignal) {
+    async change<R>(given: string | StoredUser, decide: (user: StoredUser) => UserChange<R>, signal: AbortSignal) {
+      const uuid = typeof given === 'string' ? given : given.uuid;
+      const known = typeof given === 'string' ? undefined : reads.get(given);
       for (let lost = 0; lost < ATTEMPTS; lost++) {
         if (lost > 0) await pause(random() * JITTER_MS * lost, undefined, { signal });
-        const found = await read(uuid, signal);
+        const found = (lost === 0 && known) || (await read(uuid, signal));
         if (!found) throw userGone();
         const user = stored(uuid, found);
         const { next, flags, result } = decide(user);
@@ -197,7 +158,7 @@ export function createUserStore(
 
     async create({ email, groups: names, hash, mustChangePassword, isBootstrap = false }, signal) {
       const uuid = randomUUID();
-      await claim(email, uuid, signal);
+      await claim(email, { uuid, object: uuid }, signal);
       const at = new Date(now()).toISOString();
       let object: AuthUser;
       try {
@@ -211,13 +172,14 @@ export function createUserStore(
               namespace,
               labels: { [LABELS.uuid]: uuid },
               annotations: { [ANNOTATIONS.updatedAt]: at },
+              finalizers: [FINALIZERS.roleBindings],
             },
             spec: { uuid, email, ...(names.length > 0 && { groups: [...names] }) },
           },
           { signal, fieldManager },
         );
       } catch (error) {
-        await free(email, uuid, AbortSignal.timeout(5_000)).catch(() => {});
+        await claims.free(email, uuid, AbortSignal.timeout(5_000)).catch(() => {});
         throw error;
       }
       users.observe(object);
@@ -229,23 +191,30 @@ export function createUserStore(
     },
 
     async rename(uuid, email, signal) {
-      await claim(email, uuid, signal);
+      const known = await read(uuid, signal);
+      if (!known) throw userGone();
+      await claim(email, { uuid, object: known.object.metadata.name }, signal);
       for (let lost = 0; lost < ATTEMPTS; lost++) {
-        const found = await read(uuid, signal);
+        const found = lost === 0 ? known : await read(uuid, signal);
         if (!found) throw userGone();
         const { object } = found;
         const before = object.spec.email;
         if (before === email) return;
-        const at = new Date(now()).toISOString();
-        const annotations = { ...object.metadata.annotations, [ANNOTATIONS.updatedAt]: at };
+        const left = [...new Set([...leftEmails(object), before])];
+        if (left.length > BOUNDS.formerEmails) throw tooManyEmails();
+        const annotations = {
+          ...object.metadata.annotations,
+          [ANNOTATIONS.updatedAt]: new Date(now()).toISOString(),
+          // The leader moves what role bindings give to it, and frees it.
+          [ANNOTATIONS.formerEmails]: JSON.stringify(left),
+        };
         const next = { ...object, metadata: { ...object.metadata, annotations }, spec: { ...object.spec, email } };
         try {
           users.observe(await client.replace(authUsers, next, { signal, fieldManager }));
+          return;
         } catch (error) {
-          if (isConflict(error)) continue;
-          throw error;
+          if (!isConflict(error)) throw error;
         }
-        return free(before, uuid, signal);
       }
       throw new HttpError(503, 'SERVICE_UNAVAILABLE', 'too many requests change this user at the same time, try again');
     },
@@ -254,8 +223,9 @@ export function createUserStore(
       const found = await read(uuid, signal);
       if (!found) return;
       const { name, uid } = found.object.metadata;
-      await client.delete(authUsers, { namespace, name }, { signal, ...(uid && { preconditions: { uid } }) });
-      await free(found.object.spec.email, uuid, signal);
+      const options = { signal, ...(uid && { preconditions: { uid } }) };
+      const { object: left } = await client.delete(authUsers, { namespace, name }, options);
+      if (left) users.observe(left);
     },
 
     facts(uuid): UserFacts | undefined {
@@ -265,6 +235,7 @@ export function createUserStore(
       const facts = secret && factsOf(secret);
       return {
         email: object.spec.email,
+        name: nameOfUser(object),
         groups: groupsOf(object),
         mustChangePassword: facts?.mustChange ?? false,
         isBootstrap: facts?.bootstrap ?? false,
@@ -279,7 +250,7 @@ export function createUserStore(
 const withoutUndefined = <T extends object>(value: T): T =>
   Object.fromEntries(Object.entries(value).filter(([, member]) => member !== undefined)) as T;
 
-const emailTaken = (email: string) =>
-  new HttpError(409, 'DUPLICATE_NAME', `another user has the e-mail ${email}`, { name: 'DuplicatePropertyError' });
+const tooManyEmails = () =>
+  new HttpError(409, 'CONFLICT', 'this user had too many e-mails within the last hour, try again later');
 
 const userGone = () => new HttpError(404, 'USER_NOT_FOUND', 'there is no such user');

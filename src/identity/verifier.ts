@@ -74,6 +74,7 @@ export function createTokenVerifier(options: VerifierOptions): TokenVerifier {
     }
     return {
       email: user.email,
+      name: user.name,
       groups: user.groups,
       mustChangePassword: user.mustChangePassword,
       isBootstrap: user.isBootstrap,
@@ -105,7 +106,7 @@ export function createTokenVerifier(options: VerifierOptions): TokenVerifier {
       const facts = await factsOf(found.subject, signal);
       if (!facts) return undefined;
       // A token outlives a new e-mail of its user, and somebody else may have the former one.
-      const name = prefixed(facts.email);
+      const name = prefixed(facts.name);
       // With an empty prefix a name could be one of the cluster itself.
       if (name.startsWith('system:')) return undefined;
       const own = new Set(facts.groups);

@@ -202,9 +202,12 @@ describe('the provider refuses', () => {
       throw tooOften('too many attempts', 7);
     };
     const strangers = { charge: refused, interaction: () => {} };
-    await using provider = await startIssuer({ strangers, attempt: refused });
-    expect(await provider.authorize()).toMatchObject({ status: 429, headers: { 'retry-after': '7' } });
-    for (const path of ['/oidc/token', '/oidc/revoke', '/oidc/me', '/oidc/session/end/confirm'])
+    for (const limits of [{ strangers }, { attempt: refused }]) {
+      await using provider = await startIssuer(limits);
+      expect(await provider.authorize()).toMatchObject({ status: 429, headers: { 'retry-after': '7' } });
+    }
+    await using provider = await startIssuer({ attempt: refused });
+    for (const path of ['/oidc/revoke', '/oidc/token', '/oidc/revoke', '/oidc/me', '/oidc/session/end/confirm'])
       expect((await provider.ask(path, { method: 'POST' })).status).toBe(429);
     expect((await provider.ask('/oidc/jwks')).status).toBe(200);
   });

@@ -2,6 +2,7 @@ import type { EventEmitter } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { errors, type KoaContextWithOIDC, Provider } from 'oidc-provider';
 import { errorBody, HttpError, replyTo, retryAfter } from '../http/http-error.ts';
+import { PAGE_HEADERS } from '../http/page.ts';
 import { json, send } from '../http/reply.ts';
 import type { EmbeddedIssuer } from '../identity/contract/issuer.ts';
 import type { SigningKeys } from '../identity/contract/keys.ts';
@@ -11,7 +12,7 @@ import type { Log } from '../lib/log.ts';
 import { createAdapter } from './adapter.ts';
 import { basePathOf, belowMount, MOUNT, withoutEnd } from './mount-path.ts';
 import { type AccountOf, type IssuerSettings, providerOptions, SCOPES } from './options.ts';
-import { errorPage, SECURITY_HEADERS } from './pages.ts';
+import { errorPage } from './pages.ts';
 
 export interface EmbeddedIssuerOptions {
   settings: IssuerSettings;
@@ -31,8 +32,8 @@ export interface EmbeddedIssuerOptions {
 /** Interactions under way, of all people at all replicas. */
 export const MOST_INTERACTIONS = 1_000;
 
-/** Paths where a credential is tried, and so can be guessed. */
-const GUESSABLE = /^\/(?:token|revoke|me|session\/end(?:\/confirm)?)$/;
+/** Paths where a login begins, or where a credential is tried, and so can be guessed. */
+const GUESSABLE = /^\/(?:auth|token|revoke|me|session\/end(?:\/confirm)?)$/;
 const LOOPBACK = /^(?:127\.|::1$|::ffff:127\.)/;
 
 interface Current {
@@ -106,6 +107,8 @@ export function createEmbeddedIssuer(options: EmbeddedIssuerOptions): EmbeddedIs
   /** Throws 429. */
   function admit(path: string, request: IncomingMessage): void {
     const address = addressOf(request);
+    // The controller itself redeems codes over this listener, for all people; its secret has 256 bits.
+    if (GUESSABLE.test(path) && !(path === '/token' && LOOPBACK.test(address))) attempt(address);
     if (path === '/auth') {
       if (artefacts.interactions >= MOST_INTERACTIONS)
         throw new HttpError(429, 'TOO_MANY_REQUESTS', 'too many logins are under way, try again later', {
@@ -114,13 +117,11 @@ export function createEmbeddedIssuer(options: EmbeddedIssuerOptions): EmbeddedIs
       strangers.interaction(address);
       strangers.charge(address, undefined);
     }
-    // The controller itself redeems codes over this listener, for all people; its secret has 256 bits.
-    if (GUESSABLE.test(path) && !LOOPBACK.test(address)) attempt(address);
   }
 
   function serve(rest: string, request: IncomingMessage, response: ServerResponse): void {
     const path = rest.replace(/\?.*$/s, '');
-    for (const [name, value] of Object.entries(SECURITY_HEADERS)) response.setHeader(name, value);
+    for (const [name, value] of Object.entries(PAGE_HEADERS)) response.setHeader(name, value);
     if (path === '/jwks' && (request.method === 'GET' || request.method === 'HEAD')) {
       send(response, json(keys.publicJwks(), { headers: { 'cache-control': 'no-store' } }));
       return;
@@ -145,7 +146,10 @@ export function createEmbeddedIssuer(options: EmbeddedIssuerOptions): EmbeddedIs
         serve(rest, request, response);
       } catch (error) {
         if (!(error instanceof HttpError)) throw error;
-        send(response, replyTo(error));
+        const { status, headers, code, message } = error;
+        const isForPeople = /\btext\/html\b/.test(request.headers.accept ?? '');
+        const body = isForPeople && errorPage(code, message, settings.stylesheet);
+        send(response, body ? { status, headers, type: 'text/html; charset=utf-8', body } : replyTo(error));
       }
       return true;
     },
@@ -183,6 +187,10 @@ function pinUrls(provider: Provider, publicUrl: string): void {
   });
 }
 
+/** Headers that let scripts of another origin read the answer: those of the controller stay, those of the library do not. */
+const sharing = (ctx: KoaContextWithOIDC) =>
+  Object.entries(ctx.response.headers).filter(([name]) => name.startsWith('access-control-'));
+
 /** Around every request of the provider: what it answers beyond the code flow is taken away. */
 async function guard(ctx: KoaContextWithOIDC, next: () => Promise<unknown>): Promise<void> {
   const mode = ctx.query.response_mode;
@@ -192,8 +200,10 @@ async function guard(ctx: KoaContextWithOIDC, next: () => Promise<unknown>): Pro
     ctx.body = errorPage('unsupported_response_mode', 'response_mode: only query is supported');
     return;
   }
+  const given = sharing(ctx);
   await next();
-  for (const name of Object.keys(ctx.response.headers)) if (name.startsWith('access-control-')) ctx.remove(name);
+  for (const [name] of sharing(ctx)) ctx.remove(name);
+  for (const [name, value] of given) ctx.set(name, String(value));
   if (ctx.status === 404 && !ctx.body) {
     ctx.status = 404;
     ctx.body = errorBody(new HttpError(404, 'ROUTE_NOT_FOUND', 'there is no such route'));

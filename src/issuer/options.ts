@@ -15,6 +15,8 @@ export interface IssuerSettings {
   /** of the pages for people: an origin, and the path that gets `?interaction=<uid>` */
   consoleUrl: string;
   interactionPath: string;
+  /** path of the style of the provider's own pages */
+  stylesheet?: string;
   /** of the controller itself */
   clientId: string;
   /** of a console in the browser, which has no secret */
@@ -77,11 +79,11 @@ export function providerOptions(parts: ProviderParts): Configuration {
       rpInitiatedLogout: {
         enabled: true,
         logoutSource(ctx, form) {
-          ctx.body = logoutPage(form);
+          ctx.body = logoutPage(form, settings.stylesheet);
         },
         postLogoutSuccessSource(ctx) {
           ctx.type = 'html';
-          ctx.body = loggedOutPage();
+          ctx.body = loggedOutPage(settings.stylesheet);
         },
       },
     },
@@ -105,7 +107,7 @@ export function providerOptions(parts: ProviderParts): Configuration {
     renderError(ctx, { error, error_description }) {
       const isForPeople = ctx.accepts('json', 'html') === 'html';
       if (isForPeople) ctx.type = 'html';
-      ctx.body = isForPeople ? errorPage(error, error_description) : { error, error_description };
+      ctx.body = isForPeople ? errorPage(error, error_description, settings.stylesheet) : { error, error_description };
     },
   };
 }

@@ -614,6 +614,157 @@ describe('a role that permits more than every microservice may', () => {
   });
 });
 
+describe('people who log in', () => {
+  const rbac = (plural: string) => `/apis/rbac.authorization.k8s.io/v1/namespaces/skerry/${plural}`;
+  const role = (name: string, rules: object[], metadata: object = {}) => ({
+    ...{ apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'Role', metadata: { name, ...metadata } },
+    rules,
+  });
+  const users = path('authusers', 'skerry');
+  const groups = path('authgroups', 'skerry');
+  const user = (name: string, spec: object = {}, metadata: object = {}) =>
+    object('AuthUser', name, { email: `${name}@plant.example`, ...spec }, metadata);
+  const noted = (annotation: string) => ({ annotations: { [annotation]: 'x' } });
+  /** Writes users and groups, roles too, and may give the group line-a alone. */
+  const lead = as('lead');
+  const READS = [{ apiGroups: ['skerry.dev'], resources: ['models'], verbs: ['get'] }];
+
+  beforeAll(async () => {
+    const verbs = ['get', 'list', 'create', 'update', 'patch', 'delete'];
+    const rules = [
+      { apiGroups: ['skerry.dev'], resources: ['authusers', 'authgroups'], verbs },
+      { apiGroups: ['skerry.dev'], resources: ['authgroups'], verbs: ['bind'], resourceNames: ['line-a'] },
+      { apiGroups: ['rbac.authorization.k8s.io'], resources: ['roles', 'rolebindings'], verbs },
+      ...READS,
+    ];
+    await admin.request('POST', rbac('roles'), role('lead', rules));
+    await admin.request('POST', rbac('rolebindings'), {
+      ...{ apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'RoleBinding', metadata: { name: 'lead' } },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'lead' },
+      subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: 'lead' }],
+    });
+    for (const name of ['admin', 'line-a', 'line-b']) await admin.request('POST', groups, object('AuthGroup', name));
+    await admin.request('POST', users, user('ann', { groups: ['line-b'] }));
+    await admin.request('POST', rbac('roles'), role('made', READS));
+    const isAllowed = async () => (await verdict(lead, 'GET', users)) === 'allowed';
+    await waitFor(isAllowed, { what: 'the role of the lead to count' });
+  });
+
+  const ann = `${users}/ann`;
+  const OWN = /names that begin with skerry- belong to the installation/;
+  test.each<[string, string, string, object | undefined, true | RegExp]>([
+    ['makes a user in a group that they may give', 'POST', users, user('new', { groups: ['line-a'] }), true],
+    ['makes a user in another group', 'POST', users, user('new', { groups: ['line-b'] }), /only who may bind a group/],
+    [
+      'gives two groups in one write',
+      'POST',
+      users,
+      user('new', { groups: ['line-a', 'line-b'] }),
+      /one group in a write/,
+    ],
+    ['adds a group that they may give', 'PATCH', ann, { spec: { groups: ['line-b', 'line-a'] } }, true],
+    ['adds another group', 'PATCH', ann, { spec: { groups: ['line-b', 'admin'] } }, /only who may bind a group/],
+    ['takes a group from a user', 'PATCH', ann, { spec: { groups: [] } }, true],
+    ['changes an e-mail', 'PATCH', ann, { spec: { email: 'eve@plant.example' } }, /only who may bind all groups/],
+    ['labels a user', 'PATCH', ann, { metadata: { labels: { team: 'a' } } }, true],
+    [
+      'writes of former e-mails',
+      'PATCH',
+      ann,
+      { metadata: noted(ANNOTATIONS.formerEmails) },
+      /a note of the controller/,
+    ],
+    ['makes a user with former e-mails', 'POST', users, user('new', {}, noted(ANNOTATIONS.formerEmails)), /a note of/],
+    [
+      'makes a group that they may not give',
+      'POST',
+      groups,
+      object('AuthGroup', 'line-c'),
+      /only who may bind a group/,
+    ],
+    ['changes a group that they may give', 'PATCH', `${groups}/line-a`, { spec: { mfaRequired: true } }, true],
+    [
+      'renames it to another name',
+      'PATCH',
+      `${groups}/line-a`,
+      { spec: { name: 'line-b' } },
+      /only who may bind a group/,
+    ],
+    [
+      'changes another group',
+      'PATCH',
+      `${groups}/line-b`,
+      { spec: { mfaRequired: true } },
+      /only who may bind a group/,
+    ],
+    ['makes a role with what they have', 'POST', rbac('roles'), role('own', READS), true],
+    ['makes a role of the installation', 'POST', rbac('roles'), role('skerry-own', READS), OWN],
+    ['changes a role of the installation', 'PATCH', `${rbac('roles')}/skerry-viewer`, { rules: READS }, OWN],
+    ['deletes a binding of the installation', 'DELETE', `${rbac('rolebindings')}/skerry-admin`, undefined, OWN],
+    ['deletes a role of their own', 'DELETE', `${rbac('roles')}/made`, undefined, true],
+    [
+      'says that a role is in the place of another',
+      'POST',
+      rbac('roles'),
+      role('own', READS, noted(ANNOTATIONS.replaces)),
+      /a note of/,
+    ],
+    [
+      'says so of a role that exists',
+      'PATCH',
+      `${rbac('roles')}/made`,
+      { metadata: noted(ANNOTATIONS.replaces) },
+      /a note of/,
+    ],
+  ])(
+    'over kubectl somebody who may give one group %s only as their permissions go',
+    async (_, method, at, body, expected) => {
+      const said = await verdict(lead, method, at, body, method === 'PATCH' ? MERGE : undefined);
+      if (expected === true) expect(said).toBe('allowed');
+      else expect(said).toMatch(expected);
+    },
+  );
+
+  test.each<[string, string, object | undefined, boolean]>([
+    ['deleted', 'DELETE', undefined, false],
+    ['renamed', 'PATCH', { spec: { name: 'boss' } }, false],
+    ['given a former name', 'PATCH', { spec: { aliases: ['line-a'] } }, false],
+    ['asked for a second factor', 'PATCH', { spec: { mfaRequired: true } }, true],
+    ['labelled', 'PATCH', { metadata: { labels: { team: 'a' } } }, true],
+  ])(
+    'a group of the system can or cannot be %s, by the admin of the cluster too',
+    async (_, method, body, isAllowed) => {
+      const act = (kube: Kube, name: string) => verdict(kube, method, `${groups}/${name}`, body, body && MERGE);
+      for (const kube of [admin, person('skerry', 'admin')]) {
+        if (isAllowed) expect(await act(kube, 'admin')).toBe('allowed');
+        else expect(await act(kube, 'admin')).toContain('groups of the system are neither renamed nor deleted');
+        expect(await act(kube, 'line-b')).toBe('allowed');
+      }
+    },
+  );
+
+  test('who may bind all groups gives several, and another e-mail', async () => {
+    const kube = person('skerry', 'admin');
+    const several = user('new', { groups: ['line-a', 'line-b', 'admin'] });
+    expect(await verdict(kube, 'POST', users, several)).toBe('allowed');
+    expect(await verdict(kube, 'PATCH', ann, { spec: { email: 'eve@plant.example' } }, MERGE)).toBe('allowed');
+  });
+
+  test('roles of the installation are changed by who may escalate, as Helm does, and not by the controller', async () => {
+    const at = `${rbac('roles')}/skerry-viewer`;
+    expect(await verdict(admin, 'PATCH', at, { rules: READS }, MERGE)).toBe('allowed');
+    for (const kube of [person('skerry', 'admin'), controllerOf('skerry')])
+      expect(await verdict(kube, 'PATCH', at, { rules: READS }, MERGE)).toMatch(OWN);
+  });
+
+  test('the controller writes the notes that are its own', async () => {
+    const kube = controllerOf('skerry');
+    expect(await verdict(kube, 'PATCH', ann, { metadata: noted(ANNOTATIONS.formerEmails) }, MERGE)).toBe('allowed');
+    const replacing = role('own', READS, noted(ANNOTATIONS.replaces));
+    expect(await verdict(kube, 'POST', rbac('roles'), replacing)).toBe('allowed');
+  });
+});
+
 test('only the controller may annotate a registry as a draft', async () => {
   const metadata = { annotations: { [ANNOTATIONS.draft]: 'true' } };
   const draft = object('Registry', 'draft', { url: 'registry.example' }, metadata);

@@ -27,6 +27,7 @@ import { FREE_ROLES } from '../subjects/accounts/rules/service-account.ts';
 import { leafAccountName } from '../subjects/bus-accounts/rules/account.ts';
 import { OPERATOR_OBJECT } from '../subjects/bus-accounts/rules/operator.ts';
 import { CORE_POLICIES } from '../subjects/content/rules/core-objects/rules.ts';
+import { SYSTEM_GROUPS } from '../subjects/identity/rules/groups.ts';
 import { KINDS, type Kinds } from '../subjects/kinds.ts';
 import { CONTROLLER_ENTRY } from '../subjects/workloads/rules/controller-entry.ts';
 import { FREE_CONTAINER_FIELDS, PLATFORM_MEMBERS } from '../subjects/workloads/rules/platform-entry.ts';
@@ -207,9 +208,17 @@ const NEW_GROUPS =
   '(has(object.spec.groups) ? object.spec.groups.filter(g, !(oldObject != null && has(oldObject.spec.groups) && g in oldObject.spec.groups)) : [])';
 /** CEL: whether the user may give more than they have, as cluster admins may. */
 const MAY_ESCALATE = `authorizer.group('${RBAC_GROUP}').resource('${RBAC_RESOURCES.roles.plural}').namespace(request.namespace).check('escalate').allowed()`;
-/** CEL: the note of what an object is in the place of. */
-const noteOf = (object: string) =>
-  `(${marked(object, 'annotations', ANNOTATIONS.replaces)} ? ${object}.metadata.annotations['${ANNOTATIONS.replaces}'] : '')`;
+/** CEL: a note of the controller's own. */
+const noteOf = (object: string, annotation: string) =>
+  `(${marked(object, 'annotations', annotation)} ? ${object}.metadata.annotations['${annotation}'] : '')`;
+/** CEL: whether a write leaves a note as it was. */
+const keepsNote = (annotation: string) =>
+  `${noteOf('object', annotation)} == (oldObject != null ? ${noteOf('oldObject', annotation)} : '')`;
+/** CEL: whether an update leaves a member of the spec as it was. */
+const keeps = (member: string) => {
+  const [now, old] = [`object.spec.${member}`, `oldObject.spec.${member}`];
+  return `has(${now}) == has(${old}) && (!has(${now}) || ${now} == ${old})`;
+};
 
 /** CEL: the spec of an object that is written or deleted. */
 const BUS_SPEC = '(oldObject != null ? oldObject : object).spec';
@@ -692,7 +701,7 @@ function policies(namespace: string): Policy[] {
           message: `names that begin with ${OWN_PREFIX} belong to the installation: only who may escalate roles of ${RBAC_GROUP}, as cluster admins may, creates, changes or deletes the object`,
         },
         {
-          expression: `request.operation == 'DELETE' || ${noteOf('object')} == (oldObject != null ? ${noteOf('oldObject')} : '') || ${controller}`,
+          expression: `request.operation == 'DELETE' || ${keepsNote(ANNOTATIONS.replaces)} || ${controller}`,
           message: `${ANNOTATIONS.replaces} is a note of the controller's own; leave it as it is`,
         },
       ],
@@ -711,6 +720,10 @@ function policies(namespace: string): Policy[] {
           expression: `${controller} || oldObject == null || object.spec.email == oldObject.spec.email || ${MAY_GIVE_GROUPS}`,
           message: `what is bound to a name goes to whoever has it: only who may bind all groups changes an e-mail (verb bind of authgroups in ${GROUP})`,
         },
+        {
+          expression: `${controller} || ${keepsNote(ANNOTATIONS.formerEmails)}`,
+          message: `${ANNOTATIONS.formerEmails} is a note of the controller's own; leave it as it is`,
+        },
       ],
     },
     {
@@ -721,6 +734,18 @@ function policies(namespace: string): Policy[] {
         {
           expression: `${controller} || (oldObject != null && object.spec == oldObject.spec) || ${may('authgroups', 'has(object.spec.name) ? object.spec.name : object.metadata.name', "'bind'")}`,
           message: `only who may bind a group makes or changes it (verb bind of authgroups in ${GROUP})`,
+        },
+      ],
+    },
+    {
+      // Role bindings of every installation name them. Whether their members need a second factor may change.
+      name: 'system-groups',
+      operations: ['UPDATE', 'DELETE'],
+      resources: [KINDS.authGroups.definition.plural],
+      validations: [
+        {
+          expression: `!(oldObject.metadata.name in ${listed(SYSTEM_GROUPS)}) || (request.operation == 'UPDATE' && ${keeps('name')} && ${keeps('aliases')}) || ${controller} || ${COLLECTOR}`,
+          message: 'groups of the system are neither renamed nor deleted',
         },
       ],
     },

@@ -25,6 +25,17 @@ test('each replica has a Lease, and one that ends is inactive at once', async ()
   await other[Symbol.asyncDispose]();
 });
 
+test('a replica knows how many are active', async () => {
+  const alone = startHeartbeat({ client, namespace, identity: 'counts', host: '10.0.0.1', version: '1.2.3' });
+  await expect.poll(() => alone.active).toBeGreaterThan(0);
+  const before = alone.active ?? 0;
+  await using second = heartbeat('counts-second');
+  await expect.poll(() => second.active).toBe(before + 1);
+  await alone[Symbol.asyncDispose]();
+  await using third = heartbeat('counts-third');
+  await expect.poll(() => third.active).toBe(before + 1);
+});
+
 test('the Lease of a replica says its version and the release of the agent that it has for machines', async () => {
   const agentRelease = async () => '2.0.0';
   await using _ = heartbeat('versions', { agentRelease });

@@ -123,8 +123,14 @@ export interface HeartbeatOptions extends ReplicasOptions {
   log?: Log;
 }
 
+/** The Lease of this replica, kept until disposed. */
+export interface Heartbeat extends AsyncDisposable {
+  /** replicas that were active at the last heartbeat, this one included; undefined before the first one */
+  readonly active: number | undefined;
+}
+
 /** Keeps the Lease of this replica until disposed; then it is inactive at once. Failures are repeated, and stop nothing. */
-export function startHeartbeat(options: HeartbeatOptions): AsyncDisposable {
+export function startHeartbeat(options: HeartbeatOptions): Heartbeat {
   const { client, namespace, identity, host, version, agentRelease, log = silentLog, clock = systemClock } = options;
   const uuid = replicaUuid(namespace, identity);
   const ref = { namespace, name: leaseName(uuid) };
@@ -132,6 +138,7 @@ export function startHeartbeat(options: HeartbeatOptions): AsyncDisposable {
   let about: About = { host, processId: process.pid, version };
   const startedAt = microTime(clock.wall());
   let cleanedAt = Number.NEGATIVE_INFINITY;
+  let active: number | undefined;
 
   async function beat(call: { timeoutMs: number; signal?: AbortSignal }, holderIdentity: string | undefined) {
     await createOrUpdate<Lease>(
@@ -163,9 +170,16 @@ export function startHeartbeat(options: HeartbeatOptions): AsyncDisposable {
     );
   }
 
-  async function clean(signal: AbortSignal) {
-    const now = clock.wall();
+  async function look(signal: AbortSignal) {
     const leases = await listReplicas({ client, namespace, clock }, signal);
+    active = leases.filter(({ replica }) => replica.isActive).length;
+    if (cleanedAt + REPLICA_TIMES.cleanMs > clock.now()) return;
+    await clean(leases, signal);
+    cleanedAt = clock.now();
+  }
+
+  async function clean(leases: Awaited<ReturnType<typeof listReplicas>>, signal: AbortSignal) {
+    const now = clock.wall();
     const old = new Set(
       replicasToRemove(
         leases.map(({ replica }) => replica),
@@ -188,10 +202,7 @@ export function startHeartbeat(options: HeartbeatOptions): AsyncDisposable {
         const release = await agentRelease?.();
         about = { host, processId: process.pid, version, ...(release !== undefined && { agentRelease: release }) };
         await beat({ timeoutMs: CALL_MS, signal: stop.signal }, identity);
-        if (cleanedAt + REPLICA_TIMES.cleanMs <= clock.now()) {
-          await clean(AbortSignal.any([stop.signal, AbortSignal.timeout(30_000)]));
-          cleanedAt = clock.now();
-        }
+        await look(AbortSignal.any([stop.signal, AbortSignal.timeout(30_000)]));
       } catch (err) {
         if (!stop.signal.aborted) log.warn({ err }, 'The Lease of this replica cannot be renewed');
       }
@@ -201,6 +212,9 @@ export function startHeartbeat(options: HeartbeatOptions): AsyncDisposable {
 
   const running = run();
   return {
+    get active() {
+      return active;
+    },
     async [Symbol.asyncDispose]() {
       if (stop.signal.aborted) return;
       stop.abort();

@@ -58,6 +58,7 @@ const ALWAYS: ReadonlySet<ConditionType> = new Set<ConditionType>([
   'Connected',
   'Listening',
   'Reachable',
+  'MayLogIn',
   ...PART_CONDITIONS,
 ]);
 

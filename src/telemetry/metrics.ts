@@ -46,6 +46,15 @@ export interface FleetFigures {
   budgets: Readonly<Record<string, { used: number; limit: number }>>;
 }
 
+/** Figures of logins; absent: not known, or of the other mode. */
+interface FiguresOfLogins {
+  sessions?: number;
+  interactions?: number;
+  signingKeySeconds?: number;
+  /** 1, or 0 */
+  providerUp?: number;
+}
+
 /** The counter and labels of each event of the agent channel; the argument is the detail of the event. */
 const ON_THE_CHANNEL: Readonly<Record<string, (detail: string) => [keyof Table, Record<string, string>]>> = {
   poll: () => ['agentRequests', { kind: 'poll' }],
@@ -70,14 +79,30 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
   const registry = new Registry();
   // The event loop delay is sampled ten times a second; the default, ten times as often, costs half a percent of a core.
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 100 });
+  let logins: () => FiguresOfLogins | undefined = () => undefined;
   let fleet: () => FleetFigures | undefined = () => undefined;
   const metrics = Object.fromEntries(
     Object.entries(TABLE).map(([key, spec]) => [
       key,
-      makeMetric(spec, registry, key === 'nodes' ? readFleet : undefined),
+      makeMetric(spec, registry, { nodes: readFleet, loginSessions: readLogins }[key]),
     ]),
   ) as { [K in keyof Table]: MetricOf<K> };
   metrics.info.set({ version }, 1);
+
+  /** A gauge without labels is 0 after a reset; an unknown value must be absent. */
+  function readLogins(): void {
+    const { sessions, interactions, signingKeySeconds, providerUp } = logins() ?? {};
+    const values: [Gauge, number | undefined][] = [
+      [metrics.loginSessions, sessions],
+      [metrics.interactions, interactions],
+      [metrics.signingKeyAge, signingKeySeconds],
+      [metrics.providerUp, providerUp],
+    ];
+    for (const [gauge, value] of values) {
+      if (value === undefined) gauge.remove();
+      else gauge.set(value);
+    }
+  }
 
   /** Sets all metrics of the fleet when the first of them is read. A replica that does not lead has none of them. */
   function readFleet(): void {
@@ -158,6 +183,16 @@ export function createMetrics({ version = '' }: { version?: string } = {}) {
     fleetFrom: (read: typeof fleet) => {
       fleet = read;
     },
+    /** Sets the source of the figures of logins. */
+    loginsFrom: (read: typeof logins) => {
+      logins = read;
+    },
+    loginAttempt: (labels: { door: string; outcome: string }) => metrics.loginAttempts.inc(labels),
+    lockout: () => metrics.lockouts.inc(),
+    passwordCheck: (labels: { kind: string }) => metrics.passwordChecks.inc(labels),
+    passwordsWaiting: (count: number) => metrics.passwordsWaiting.set(count),
+    passwordWaited: (seconds: number) => metrics.passwordWait.observe(seconds),
+    refresh: (labels: { outcome: string }) => metrics.refreshes.inc(labels),
     apiRequest: (labels: { verb: string; resource: string; code: string }, seconds: number) =>
       metrics.apiRequests.observe(labels, seconds),
     watchEvent: (labels: { resource: string; type: string }) => metrics.watchEvents.inc(labels),

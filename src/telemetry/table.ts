@@ -251,6 +251,46 @@ export const CONTROLLER_METRICS = {
     { budget: 'content, objects or count', scope: 'user or installation' },
   ),
 
+  // logins of people
+  loginAttempts: counter('skerry_login_attempts_total', 'attempts', 'Attempts at passwords and codes.', {
+    door: 'login, totp, interaction, current-password, mfa-confirm, mfa-disable or reset-token',
+    outcome:
+      'passed, part (the code was not sent), wrong, none (no such account, or it is locked), or refused (429: nothing was compared)',
+  }),
+  lockouts: counter('skerry_account_lockouts_total', 'accounts', 'Accounts that were locked after wrong attempts.'),
+  passwordChecks: counter('skerry_password_checks_total', 'hashes', 'Passwords that were compared.', {
+    kind: 'real, or dummy (the same work where there is no account)',
+  }),
+  passwordsWaiting: gauge('skerry_passwords_waiting', 'hashes', 'Passwords that wait to be hashed.'),
+  passwordWait: {
+    ...histogram('skerry_password_wait_seconds', 'seconds', 'Time that passwords waited before they were hashed.'),
+    buckets: SECONDS,
+  },
+  refreshes: counter('skerry_token_refreshes_total', 'refreshes', 'Uses of refresh tokens.', {
+    outcome:
+      'rotated, same (rotation is off), late (another use won at the same moment), reuse (used before: its login ended) or unknown',
+  }),
+  loginSessions: gauge(
+    'skerry_login_sessions',
+    'logins',
+    'Logins that users have; expired ones count until their user logs in again. Leader only.',
+  ),
+  interactions: gauge(
+    'skerry_login_interactions',
+    'logins',
+    'Logins in the browser that are under way; at most 1,000. Leader only.',
+  ),
+  signingKeyAge: gauge(
+    'skerry_signing_key_age_seconds',
+    'seconds',
+    'Time since the key began to sign that tokens are signed with.',
+  ),
+  providerUp: gauge(
+    'skerry_identity_provider_up',
+    '0 or 1',
+    '1 while the OpenID provider of AUTH_MODE=external can be asked; absent in the other mode.',
+  ),
+
   // reconcilers
   reconciles: {
     ...histogram('skerry_reconcile_duration_seconds', 'seconds', 'Reconciles by outcome.', {

@@ -1,5 +1,6 @@
 import { lstatSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { GROUP, LABELS } from '../../../src/api/names.ts';
+import { RBAC_RESOURCES } from '../../../src/api/rbac.ts';
 import { CORE_RESOURCES } from '../../../src/api/resources.ts';
 import { EPOCH_LOG } from '../../../src/datastore/epochs.ts';
 import { REVISION_KEY_SECRET } from '../../../src/datastore/revision-key.ts';
@@ -41,10 +42,11 @@ export const backup: Command = {
       const builtIns = new Set((kind.builtIns ?? []).map(({ name }) => name));
       items.push(...(await listed(context, kind.resource)).filter(({ metadata }) => !builtIns.has(metadata.name)));
     }
+    for (const resource of Object.values(RBAC_RESOURCES)) items.push(...(await listed(context, resource)));
     items.push(...(await listed(context, secrets)));
     const copied = items.filter(isOfInstallation);
     const uids = new Set(copied.map(({ metadata }) => metadata.uid));
-    const kept = copied.filter((item) => !isOrphan(item, uids)).map((item) => asSaved(item, uids));
+    const kept = copied.filter((item) => !isOrphan(item, uids)).map((item) => withoutLogins(asSaved(item, uids)));
     const text = `${JSON.stringify({ apiVersion: 'v1', kind: 'List', items: kept }, undefined, 1)}\n`;
     const done = `${kept.length} objects of namespace ${context.cluster.namespace}\n`;
     if (file === STREAM) {
@@ -119,13 +121,29 @@ function write(file: string, text: string): void {
   }
 }
 
+const RBAC_KINDS: ReadonlySet<string> = new Set(Object.values(RBAC_RESOURCES).map(({ kind }) => kind));
+/** Secrets of logins that are under way. */
+const OF_ONE_LOGIN: ReadonlySet<string> = new Set(['artefact', 'once']);
+/** What the Secret of a user has of logins: a copy would bring back those that were ended, and attempts that were counted. */
+const LOGIN_KEYS: ReadonlySet<string> = new Set(['sessions', 'attempts', 'devices', 'reset']);
+
+function withoutLogins(item: Item): Item {
+  if (item.kind !== 'Secret' || item.metadata.labels?.[LABELS.identity] !== 'user' || !item.data) return item;
+  const data = Object.fromEntries(Object.entries(item.data).filter(([key]) => !LOGIN_KEYS.has(key)));
+  return { ...item, data };
+}
+
 /** What the chart, the cluster or a key of 20 minutes is about is not part of a copy. */
 function isOfInstallation({ kind, type = '', metadata: { name, labels = {}, deletionTimestamp } }: Item): boolean {
   if (deletionTimestamp !== undefined) return false;
   if (kind === 'Secret')
     return (
-      !/^(helm\.sh\/|kubernetes\.io\/service-account-token|bootstrap\.)/.test(type) && !labels[LABELS.provisioningKey]
+      !/^(helm\.sh\/|kubernetes\.io\/service-account-token|bootstrap\.)/.test(type) &&
+      !labels[LABELS.provisioningKey] &&
+      !OF_ONE_LOGIN.has(labels[LABELS.identity] ?? '')
     );
+  // Others come with the chart, or were bound by kubectl.
+  if (RBAC_KINDS.has(kind)) return labels[LABELS.rbac] !== undefined;
   if (kind !== 'ConfigMap' || labels[LABELS.shareable] !== undefined) return true;
   return name !== 'kube-root-ca.crt' && labels['app.kubernetes.io/managed-by'] !== 'Helm';
 }
@@ -201,7 +219,7 @@ async function create(
   item: Item,
   uids: Map<string, string>,
 ): Promise<'created' | 'present'> {
-  const resource = Object.values(RESOURCES).find(
+  const resource = Object.values({ ...RESOURCES, ...RBAC_RESOURCES }).find(
     ({ kind, group, version }) => kind === item.kind && (group ? `${group}/${version}` : version) === item.apiVersion,
   ) as unknown as Resource<KubeObject> | undefined;
   if (!resource) throw new Error(`this version does not know kind ${item.kind} of ${item.apiVersion}`);

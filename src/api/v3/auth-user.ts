@@ -2,7 +2,6 @@ import type { z } from 'zod';
 import { BOUNDS } from '../bounds.ts';
 import {
   AGE_COLUMN,
-  BASIC_CONDITIONS,
   type CustomResource,
   conditionsSchema,
   IDENTITIES,
@@ -38,9 +37,17 @@ const authUserSpecSchema = withRules(
   [],
 );
 
+const email = () => text({ max: BOUNDS.email });
 const authUserStatusSchema = object({
   observedGeneration: observedGenerationSchema,
   ...identity.recorded,
+  name: email().optional().describe('The name of the user in role bindings: a new e-mail counts once they have it.'),
+  formerEmails: atomicList(
+    object({ email: email(), until: text({ max: 64 }).describe('When it belongs to nobody any more (RFC 3339).') }),
+    BOUNDS.formerEmails,
+  )
+    .optional()
+    .describe('Names that tokens of the user may still say. Role bindings keep them, and nobody else gets them.'),
   conditions: conditionsSchema.optional(),
 });
 
@@ -53,12 +60,18 @@ export const authUserResource = {
   spec: authUserSpecSchema,
   status: authUserStatusSchema.default({ observedGeneration: -1 }),
   identity,
-  conditions: BASIC_CONDITIONS,
+  conditions: ['Ready', 'MayLogIn', 'Reconciling', 'Stalled'],
   selectableFields: ['.spec.email'],
   printerColumns: [
     { name: 'Email', type: 'string', jsonPath: '.spec.email' },
     { name: 'Groups', type: 'string', jsonPath: '.spec.groups' },
     READY_COLUMN,
+    {
+      name: 'Login',
+      type: 'string',
+      jsonPath: '.status.conditions[?(@.type=="MayLogIn")].reason',
+      description: 'Whether the user may log in, or why not.',
+    },
     AGE_COLUMN,
     { name: 'UUID', type: 'string', jsonPath: '.status.uuid', priority: 1 },
     { name: 'Message', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].message', priority: 1 },

@@ -39,5 +39,7 @@ export interface Interactions {
     otpauthUrl?: string;
     recoveryCodes?: string[];
     redirectTo?: string;
+    /** of the browser that has logged in: the value by which it is known from then on */
+    device?: string;
   }>;
 }

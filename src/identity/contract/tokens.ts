@@ -50,13 +50,24 @@ export interface TokenPair {
 export interface LoginContext {
   address: string;
   requestId: string;
+  /** hash of the value of a browser that logged in before */
   device?: string;
+}
+
+/** A login before and after the write of its session. */
+export interface BegunLogin {
+  /** Pure: the sessions of the user with the new one, to be written. */
+  sessions(user: StoredUser): StoredUser['secrets']['sessions'];
+  /** The tokens of the session, which `user` has. */
+  tokens(user: StoredUser): Promise<Required<TokenPair>>;
 }
 
 /** Mints tokens of the API and keeps their sessions in the Secret of the user. */
 export interface TokenIssuer {
   issuer: string;
   audience: string;
+  /** A login that counts once its session is written. Throws 503 without keys. */
+  begin(): BegunLogin;
   /** Adds a session to the user's Secret before it returns. */
   login(user: StoredUser, by: LoginContext, signal: AbortSignal): Promise<Required<TokenPair>>;
   /** Throws 401 (INVALID_REFRESH_TOKEN), 403 or 503. `arrivedAt`: Unix ms at the listener. */

@@ -1,3 +1,4 @@
+import type { Device } from '../../subjects/identity/rules/devices.ts';
 import type { LoginSession } from '../../subjects/identity/rules/session.ts';
 import type { LoginContext } from './tokens.ts';
 
@@ -5,6 +6,8 @@ import type { LoginContext } from './tokens.ts';
 export interface StoredUser {
   uuid: string;
   email: string;
+  /** in role bindings and tokens: a new e-mail, once every binding has it */
+  name: string;
   groups: readonly string[];
   isBootstrap: boolean;
   mustChangePassword: boolean;
@@ -20,7 +23,8 @@ export interface UserSecrets {
   /** a secret that is not enabled waits for its first code */
   mfa?: { secret: string; enabled: boolean; lastStep: number; recovery: readonly string[] };
   attempts: { failed: number; lockedUntil: number };
-  devices: readonly { id: string; failed: number; at: number }[];
+  /** the browser that last logged in, if any */
+  devices: readonly Device[];
   reset?: { hash: string; expiresAt: number };
   sessions: readonly LoginSession[];
 }
@@ -33,6 +37,7 @@ export interface UserFlags {
 /** What replicas know of a user without its Secret. */
 export interface UserFacts extends UserFlags {
   email: string;
+  name: string;
   groups: readonly string[];
   mfaEnabled: boolean;
   lockedUntil: number;
@@ -54,10 +59,11 @@ export interface UserStore {
   byUuid(uuid: string, signal: AbortSignal): Promise<StoredUser | undefined>;
   /**
    * Reads live, lets `decide` say the next secrets, and writes them if nobody wrote in between; else reads and decides again.
-   * `decide` is pure and may throw; without `next` and `flags` nothing is written.
+   * `decide` is pure and may throw; without `next` and `flags` nothing is written. A user that this request has just read is not
+   * read again, unless somebody wrote in between.
    */
   change<R>(
-    uuid: string,
+    user: string | StoredUser,
     decide: (user: StoredUser) => UserChange<R>,
     signal: AbortSignal,
   ): Promise<{ user: StoredUser; result: R; lost: number }>;
@@ -72,8 +78,9 @@ export interface UserStore {
     },
     signal: AbortSignal,
   ): Promise<StoredUser>;
+  /** Gives the user another e-mail. The former one stays its own until the leader has moved what role bindings give to it. */
   rename(uuid: string, email: string, signal: AbortSignal): Promise<void>;
-  /** Deletes the user, and frees the e-mail. */
+  /** Deletes the user; the leader frees the e-mail once no role binding names it. */
   remove(uuid: string, signal: AbortSignal): Promise<void>;
   /** From memory, for each request. */
   facts(uuid: string): UserFacts | undefined;
@@ -110,7 +117,13 @@ export interface AccountLockout {
   attempt(
     who: { email: string } | { uuid: string },
     by: LoginContext,
-    what: { check(user: StoredUser): Promise<boolean | 'in part'>; dummy(): Promise<void>; door: AttemptDoor },
+    what: {
+      check(user: StoredUser): Promise<boolean | 'in part'>;
+      dummy(): Promise<void>;
+      door: AttemptDoor;
+      /** Pure: written together with the success. */
+      commit?(user: StoredUser): UserChange<unknown>['next'];
+    },
     signal: AbortSignal,
   ): Promise<StoredUser | undefined>;
 }

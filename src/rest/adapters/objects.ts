@@ -86,17 +86,16 @@ export function createObjects<T extends Named>(options: ObjectsOptions<T>): Obje
     async replace(object, signal) {
       return seen(await client.replace(resource, object, { fieldManager, signal }));
     },
-    async delete(object, signal) {
-      const { name, uid } = object.metadata;
+    async delete(object, signal, { ifUnchanged = false } = {}) {
+      const { name, uid, resourceVersion } = object.metadata;
+      const preconditions = { ...(uid && { uid }), ...(ifUnchanged && resourceVersion && { resourceVersion }) };
       try {
-        const { found, object: left } = await client.delete(
-          resource,
-          { namespace, name },
-          { ...(uid && { preconditions: { uid } }), signal },
-        );
+        const { found, object: left } = await client.delete(resource, { namespace, name }, { preconditions, signal });
         if (left) store.observe(left);
         else if (found) gone(object.metadata);
       } catch (error) {
+        const now = ifUnchanged && isConflict(error) && (await client.find(resource, { namespace, name }, { signal }));
+        if (now && now.metadata.uid === uid) throw error;
         // Another object has the name now: the object is gone.
         if (!isConflict(error) && !isNotFound(error)) throw error;
         gone(object.metadata);

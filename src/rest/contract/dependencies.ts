@@ -106,8 +106,11 @@ export interface Objects<T extends StoredObject, I extends string = string> {
   create(object: T, signal: AbortSignal): Promise<T>;
   /** Replaces the object on condition of its resourceVersion. */
   replace(object: T, signal: AbortSignal): Promise<T>;
-  /** Deletes exactly this object, not one that was created with its name later. Absence is no error. */
-  delete(object: T, signal: AbortSignal): Promise<void>;
+  /**
+   * Deletes exactly this object, not one that was created with its name later. Absence is no error. `ifUnchanged`: throws a conflict
+   * when it has changed since it was read.
+   */
+  delete(object: T, signal: AbortSignal, options?: { ifUnchanged?: boolean }): Promise<void>;
   /** Waits until the store no longer has exactly this object; false when that takes longer than `ms`. */
   untilGone(object: T, ms: number, signal: AbortSignal): Promise<boolean>;
 }

@@ -3,7 +3,7 @@ import { makeClock } from '../../agents/_util.ts';
 import { createMemoryDependencies } from '../_memory.ts';
 import { serveInMemory } from '../_server.ts';
 import { createTokenReviewAuthenticator } from '../access/reviews.ts';
-import { createRates } from './rates.ts';
+import { createRates, limitAttempts } from './rates.ts';
 
 async function start(options: { trustProxy?: boolean } = {}) {
   const asked: string[] = [];
@@ -97,6 +97,19 @@ test.each(['/user/login', '/user/refresh', '/user/change-password', '/user/inter
     expect((await client.post(path, from('192.0.2.2'))).status).not.toBe(429);
   },
 );
+
+test('an address has as many attempts at once and in each window as is configured, or all', async () => {
+  const clock = makeClock();
+  const take = limitAttempts({ requests: 3, windowMs: 30_000 }, clock);
+  for (let i = 0; i < 3; i++) take('192.0.2.1');
+  expect(() => take('192.0.2.1')).toThrow(expect.objectContaining({ status: 429, headers: { 'retry-after': '10' } }));
+  expect(() => take('192.0.2.2')).not.toThrow();
+  await clock.advance(10_000, { timers: 0 });
+  take('192.0.2.1');
+  expect(() => take('192.0.2.1')).toThrow();
+  const unlimited = limitAttempts(false);
+  for (let i = 0; i < 10_000; i++) unlimited('192.0.2.1');
+});
 
 test('uploads are limited per caller, and 429 has Retry-After', async () => {
   const clock = makeClock();

@@ -6,8 +6,6 @@ import { createUnknownTokens } from './unknown-tokens.ts';
 
 /** Rate limits: steady rate and burst. */
 const RATES = {
-  /** routes that allow guesses of passwords or codes, per address (docs/spec/rest-v3.md#rate-limits) */
-  credentials: { perSecond: 1, burst: 60 },
   /** uploads, per caller: parsing a large one takes a quarter of a second */
   uploads: { perSecond: 10, burst: 120 },
   /** bytes of bodies, per caller: parsing a megabyte of JSON takes a twentieth of a second */
@@ -16,7 +14,7 @@ const RATES = {
 
 /** Limits the share of the process that one caller may use. Each method throws 429 with Retry-After. */
 export interface Rates {
-  credentials(address: string): void;
+  credentials: TakeAttempt;
   upload(caller: string): void;
   /** Called before a body is read; the returned function charges the received bytes to the caller. */
   body(caller: string): (bytes: number) => void;
@@ -24,19 +22,40 @@ export interface Rates {
   guesses(address: string): Guesses;
 }
 
-export function createRates(clock: Clock = systemClock): Rates {
+/** How many attempts at credentials an address has: so many at once, and in each window. */
+export interface AttemptLimit {
+  requests: number;
+  windowMs: number;
+}
+
+/** Takes an attempt at a password, code or other credential from an address (docs/spec/rest-v3.md#rate-limits). Throws 429. */
+export type TakeAttempt = (address: string) => void;
+
+const ATTEMPTS: AttemptLimit = { requests: 60, windowMs: 60_000 };
+
+/** `false`: no limit. */
+export function limitAttempts(limit: AttemptLimit | false = ATTEMPTS, clock: Clock = systemClock): TakeAttempt {
+  if (!limit) return () => {};
+  return createRateLimit({
+    clock,
+    perSecond: limit.requests / (limit.windowMs / 1000),
+    burst: limit.requests,
+    refuse: (seconds) => tooOften('too many attempts from this address, try again later', seconds),
+  }).take;
+}
+
+export function createRates(clock: Clock = systemClock, credentials = limitAttempts(ATTEMPTS, clock)): Rates {
   const limit = (name: keyof typeof RATES, what: string) =>
     createRateLimit({
       clock,
       ...RATES[name],
       refuse: (seconds) => tooOften(`too many ${what}, try again later`, seconds),
     });
-  const credentials = limit('credentials', 'attempts from this address');
   const unknownTokens = createUnknownTokens(clock);
   const uploads = limit('uploads', 'files of this caller');
   const bytes = limit('bytes', 'bytes of this caller');
   return {
-    credentials: credentials.take,
+    credentials,
     upload: uploads.take,
     body(caller) {
       bytes.take(caller);

@@ -21,7 +21,7 @@ import type { AnyRoute, RenderBody } from '../contract/route.ts';
 import { createTurns } from '../objects/list-reply.ts';
 import { refusedBody } from './body.ts';
 import { answerErrors, type Mounting, preamble, serveRoutes, unknownPath, userConnection } from './mount.ts';
-import { createRates } from './rates.ts';
+import { createRates, type TakeAttempt } from './rates.ts';
 import { SOCKET_ACCESS } from './sockets.ts';
 
 export interface RestServerOptions {
@@ -42,6 +42,8 @@ export interface RestServerOptions {
   renderBody: RenderBody;
   /** The clock of the rate limits. */
   clock?: Clock;
+  /** The limit of attempts at credentials, where others share it. */
+  attempt?: TakeAttempt;
 }
 
 /** PEM: a key, and its certificate with what leads to its authority. */
@@ -111,7 +113,7 @@ export function createRestServer(options: RestServerOptions): RestServer {
     limits,
     validateReplies,
     turn: createTurns(),
-    rates: createRates(options.clock),
+    rates: createRates(options.clock, options.attempt),
     readBody: createBodyReader({ clock: options.clock ?? systemClock, refuse: refusedBody }),
     receiving: createByteBudget({ ...limits.receiving.all, each: limits.receiving.caller }),
     addressOf: (request) => addressOf(request, options.trustProxy ?? false),

@@ -87,7 +87,9 @@ test('a person comes to the console with the tokens of the controller in the fra
 
 test('a browser that began nothing is 401, whatever it brings along', async () => {
   const { client } = replicas[0];
-  expect((await client.get('/user/oauth/callback')).status).toBe(401);
+  const refused = await client.get('/user/oauth/callback');
+  expect(refused.status).toBe(401);
+  expect(refused.headers.get('refresh')).toBe(`0; url=${CONSOLE_URL}/login?oauthError=login_expired`);
   for (const query of ['error=access_denied&state=x', 'code=x&state=y'])
     expect((await client.get(`/user/oauth/callback?${query}`)).status).toBe(401);
 });

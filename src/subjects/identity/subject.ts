@@ -1,3 +1,5 @@
+import type { ControllerDependencies } from '../../controllers/dependencies.ts';
+import { createAuthUserController } from './reconcile/auth-user.ts';
 import { groupRoutes } from './routes/groups.ts';
 import { interactionRoutes } from './routes/interaction.ts';
 import { mfaRoutes } from './routes/mfa.ts';
@@ -15,4 +17,5 @@ export const identity = {
     ...userRoutes,
     ...groupRoutes,
   ],
+  reconcilers: (deps: ControllerDependencies) => ({ ofKinds: { authUsers: createAuthUserController(deps) } }),
 };

@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import { ANNOTATIONS, LABELS } from '../../../api/names.ts';
 import type { NativeRole } from '../../../api/rbac.ts';
 import { usersOf, usersText } from '../../../kinds/definition.ts';
+import { retryOnConflict } from '../../../kube/update.ts';
 import { createGrants } from '../../../rest/access/grants.ts';
 import { knownResources, ownRulesOf, ROLE_NAMES } from '../../../rest/access/roles.ts';
 import type { RestDependencies } from '../../../rest/contract/dependencies.ts';
@@ -115,8 +116,13 @@ async function rename(
   const stored = await storeNew(deps.roles, { object, noun: 'role', name }, signal);
   await deps.roleBindings.refresh(signal);
   for (const binding of current(deps.roleBindings.find('role', from))) {
-    const after = { name: bindingName(binding), roleRef: nativeRoleRef(name), subjects: binding.subjects ?? [] };
-    await replaceBinding(deps, binding, after, signal);
+    const move = async () => {
+      const now = await deps.roleBindings.read(binding.metadata.name, signal);
+      if (!now || now.metadata.uid !== binding.metadata.uid) return;
+      const after = { name: bindingName(now), roleRef: nativeRoleRef(name), subjects: now.subjects ?? [] };
+      await replaceBinding(deps, now, after, signal);
+    };
+    await retryOnConflict(move, { signal });
   }
   await deps.roles.delete(before, signal);
   return stored;

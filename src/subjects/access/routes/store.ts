@@ -1,5 +1,5 @@
 import type { NativeRole, NativeRoleBinding, NativeSubject } from '../../../api/rbac.ts';
-import { ApiError, isAlreadyExists } from '../../../kube/api-error.ts';
+import { ApiError, isAlreadyExists, isConflict } from '../../../kube/api-error.ts';
 import type { Objects, RestDependencies } from '../../../rest/contract/dependencies.ts';
 import { forbidden } from '../../../rest/contract/errors.ts';
 import { conflict, duplicateName } from '../../../rules/errors.ts';
@@ -26,7 +26,10 @@ export function refusalOfGrant(error: unknown): unknown {
     : error;
 }
 
-/** Puts a binding in the place of another one, which is deleted after it. 409 when another writer did so at the same time. */
+/**
+ * Puts a binding in the place of another one, which is deleted after it. 409 when another writer did so at the same time; a conflict of
+ * the cluster when the other one was changed since it was read: then nothing is replaced.
+ */
 export async function replaceBinding(
   deps: RestDependencies,
   before: NativeRoleBinding,
@@ -40,6 +43,12 @@ export async function replaceBinding(
     if (isAlreadyExists(error)) throw conflict('CONFLICT', 'the role binding was changed at the same time, try again');
     throw refusalOfGrant(error);
   }
-  await deps.roleBindings.delete(before, signal);
+  try {
+    await deps.roleBindings.delete(before, signal, { ifUnchanged: true });
+  } catch (error) {
+    // Somebody changed it since it was read, and the object in its place lacks that change.
+    if (isConflict(error)) await deps.roleBindings.delete(made, signal);
+    throw error;
+  }
   return made;
 }

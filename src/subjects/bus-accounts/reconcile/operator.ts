@@ -47,7 +47,8 @@ export function createOperatorController(deps: ControllerDependencies, { secrets
       return servers.lack({ key: publicNkey(nextSeed), servers: 'trust it', since });
     }
     if (!isSignedByNow(texts)) return 'accounts are being signed';
-    return servers.lack({ key: publicNkey(seed), servers: 'have its tokens', since: issuedAt(texts, BUS_KEYS.token) });
+    const since = Number(texts[BUS_KEYS.signingSince] ?? issuedAt(texts, BUS_KEYS.token));
+    return servers.lack({ key: publicNkey(seed), servers: 'have its tokens', since });
   }
 
   /**
@@ -68,6 +69,7 @@ export function createOperatorController(deps: ControllerDependencies, { secrets
       [BUS_KEYS.nextSeed]: nextSeed,
       [BUS_KEYS.nextToken]: nextToken,
       [BUS_KEYS.trusted]: trusted,
+      [BUS_KEYS.signingSince]: _,
       ...rest
     } = present;
     if (trusted !== undefined) {
@@ -78,9 +80,10 @@ export function createOperatorController(deps: ControllerDependencies, { secrets
       return {
         ...rest,
         [BUS_KEYS.seed]: nextSeed,
-        // The time in it says when accounts began to be signed.
-        [BUS_KEYS.token]: await sign(nextSeed, decodeToken(nextToken)),
+        // Servers have this very text: another one would have each of them started once more.
+        [BUS_KEYS.token]: nextToken,
         [BUS_KEYS.trusted]: JSON.stringify([jwt]),
+        [BUS_KEYS.signingSince]: String(clock()),
         [BUS_KEYS.rotation]: String(operator.spec.rotation ?? 0),
       };
     }

@@ -46,6 +46,8 @@ export const BUS_KEYS = {
   nextToken: 'next-token',
   /** of the operator: tokens of former keys that servers trust still, JSON list */
   trusted: 'trusted',
+  /** of the operator: when accounts began to be signed with its key, while servers trust former keys still, Unix ms */
+  signingSince: 'signing-since',
 } as const;
 
 /** Texts of such a Secret by key. */

@@ -4,12 +4,14 @@ import { connect, credsAuthenticator, Events, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { atEnd } from '../../../../testing/at-end.ts';
 import { busClient, startBusServer, type TestServer } from '../../../../testing/bus.ts';
+import { tlsFiles } from '../../../../testing/bus-tls.ts';
 import { type InMemoryController, startInMemoryController } from '../../../../testing/in-memory-controller.ts';
-import { uuidOf } from '../../../rules/identity.ts';
+import { nodeUuid, uuidOf } from '../../../rules/identity.ts';
 import { publicNkey } from '../../../signer/nkeys.ts';
-import { busOf, shopWithBus } from '../../bus-accounts/_fleet.ts';
+import { busOf, entryWithBus, shopWithBus } from '../../bus-accounts/_fleet.ts';
 import { trustedOperators } from '../../bus-accounts/rules/operator.ts';
 import { accountSecretName, operatorSecretName } from '../../bus-accounts/rules/secret.ts';
+import { nodePorts, startNodeServer } from '../_node-server.ts';
 
 /** Another key of the operator, with a real server as the hub. */
 let fleet: InMemoryController;
@@ -54,7 +56,7 @@ interface Counted {
   again: number;
 }
 /** A client that connects again by itself, as programs do. */
-async function countedClient({ url }: TestServer, creds: string): Promise<Counted> {
+async function countedClient({ url }: { url: string }, creds: string): Promise<Counted> {
   const client = await connect({
     servers: url,
     authenticator: credsAuthenticator(new TextEncoder().encode(creds)),
@@ -128,6 +130,49 @@ test('a client connects once again for each start of its server, and never for a
   for (const { client } of clients) await client.flush();
   await fleet.settle();
   expect(counts()).toEqual(users.map(() => [2, 2]));
+}, 120_000);
+
+test('the server of a machine is started twice in a rotation, and a client there connects again as often', async () => {
+  const ports = await nodePorts();
+  fleet.cluster.edit(fleet.node(0), ({ spec }) => Object.assign(spec, ports));
+  atEnd(() =>
+    fleet.cluster.edit(fleet.node(0), ({ spec }) => {
+      for (const port of Object.keys(ports)) delete spec[port as keyof typeof ports];
+    }),
+  );
+  const config = () => {
+    const sets = fleet.desired(nodeUuid(fleet.node(0)))?.systemFiles ?? [];
+    const files = Object.entries(sets.find(({ name }) => name === 'bus-config')?.files ?? {});
+    return Object.fromEntries(files.map(([path, text]) => [path, Buffer.from(text, 'base64').toString()]));
+  };
+  await bus.send('POST', '/application', shopWithBus({ microservices: [entryWithBus('pump')] }));
+  await until(() => config()['server.conf']).toContain(`${ports.busServerPort}`);
+  const server = await startNodeServer(config(), ports, await tlsFiles());
+  const pump = await countedClient(server, bus.userTexts('shop', 'pump').creds ?? '');
+  let [starts, started] = [0, config().start];
+  /** Does what an agent does: another content of the file `start` replaces the container. */
+  const follow = async () => {
+    const files = config();
+    server.write(files);
+    if (files.start !== started) {
+      [starts, started] = [starts + 1, files.start];
+      await server.restart();
+      await until(() => pump.again).toBe(starts);
+    }
+    for (const node of [fleet.node(0), fleet.spare]) fleet.report(node);
+    await fleet.settle();
+  };
+  await follow();
+  const former = operatorKey();
+  await bus.send('POST', '/bus/operator/rotate');
+  const isOver = () => operatorKey() !== former && trustedOperators(texts()).length === 1;
+  await until(async () => {
+    await follow();
+    return isOver();
+  }).toBe(true);
+  await follow();
+  await pump.client.flush();
+  expect([starts, pump.ended, pump.again]).toEqual([2, 2, 2]);
 }, 120_000);
 
 test('a server of the hub that is silent holds a rotation up for ten minutes', async () => {

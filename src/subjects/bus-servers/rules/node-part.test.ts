@@ -1,15 +1,10 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { readFileSync } from 'node:fs';
 import type { NatsConnection } from 'nats';
 import { describe, expect, test } from 'vitest';
 import { freePort } from '../../../../hack/ports.ts';
-import { type Daemon, startDaemon } from '../../../../hack/process.ts';
-import { waitFor } from '../../../../hack/wait.ts';
-import { atEnd } from '../../../../testing/at-end.ts';
 import {
   busClient,
   makeBus,
-  natsServer,
   startBusServer,
   type TestAccount,
   type TestUser,
@@ -17,12 +12,11 @@ import {
 } from '../../../../testing/bus.ts';
 import { tlsFiles } from '../../../../testing/bus-tls.ts';
 import { makeBusLookups } from '../../../../testing/inputs.ts';
-import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import type { EdgeNodeSpec } from '../../../api/v3/index.ts';
 import { connectBus } from '../../../bus-client/connection.ts';
 import type { PartInputs } from '../../../rules/part.ts';
-import { BUS_PLACES } from '../../../wire/bus.ts';
 import { makeNode } from '../../nodes/_make.ts';
+import { nodePorts, startNodeServer } from '../_node-server.ts';
 import { hubSettings } from './hub.ts';
 import { BUS_SERVER } from './node-part.ts';
 
@@ -99,60 +93,12 @@ function wantsOf({ name = 'gw-1', spec = {}, ...given }: Given) {
   };
 }
 
-/** A real server with the files of the part, which lie elsewhere than in its container. */
+/** A real server of the node, and what writes the files of another state of it. */
 async function startNode(given: Given) {
-  const dir = temporaryFolder();
-  const spec = {
-    busServerPort: await freePort(),
-    busMqttPort: await freePort(),
-    busHttpPort: await freePort(),
-    ...given.spec,
-  };
-  const { ca, cert, key } = await tls;
-  for (const set of ['bus-server', 'bus-mqtt-server']) {
-    mkdirSync(join(dir, 'certs', set), { recursive: true });
-    for (const [name, from] of Object.entries({ 'ca.crt': ca, 'tls.crt': cert, 'tls.key': key }))
-      writeFileSync(join(dir, 'certs', set, name), readFileSync(from));
-  }
-  function write(next: Given): void {
-    const { files } = wantsOf({ ...next, spec });
-    for (const [path, text] of Object.entries(files)) {
-      const file = join(dir, 'config', path);
-      mkdirSync(dirname(file), { recursive: true });
-      const here = text.replaceAll(BUS_PLACES.root, dir).replaceAll(`"${BUS_PLACES.data}/`, `"${dir}/data/`);
-      writeFileSync(file, here);
-    }
-  }
-  write(given);
-  mkdirSync(join(dir, 'data'));
-  const command = await natsServer();
-  let daemon: Daemon;
-  async function start() {
-    daemon = await startDaemon({
-      name: `node-${spec.busServerPort}`,
-      dir,
-      command,
-      args: ['-c', join(dir, 'config', 'server.conf')],
-    });
-    await waitFor(
-      async () => {
-        daemon.assertRunning();
-        return (await fetch(`http://127.0.0.1:${spec.busHttpPort}/healthz?js-enabled-only=true`)).ok;
-      },
-      { what: 'the server of the node' },
-    );
-  }
-  await start();
-  atEnd(() => daemon.stop());
-  return {
-    url: `nats://127.0.0.1:${spec.busServerPort}`,
-    write,
-    async restart() {
-      await daemon.stop();
-      await start();
-    },
-    reload: () => daemon.signal('SIGHUP'),
-  };
+  const ports = await nodePorts();
+  const filesOf = (state: Given) => wantsOf({ ...state, spec: { ...ports, ...given.spec } }).files;
+  const server = await startNodeServer(filesOf(given), ports, await tls);
+  return { ...server, write: (next: Given) => server.write(filesOf(next)) };
 }
 
 /** Publishes until something arrives, and returns all that arrived by when a second message did. */

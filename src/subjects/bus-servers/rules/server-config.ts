@@ -113,7 +113,8 @@ export function serverConfig(input: ServerConfigInput): string {
     pid_file: pidFile,
     server_tags: input.tag === undefined ? undefined : [input.tag],
     max_control_line: MOST_CONTROL_LINE,
-    operator: operators,
+    // While the operator is rotated another one signs: servers trust the same ones, and none is started again for it.
+    operator: operators.toSorted(),
     system_account: input.systemAccount,
     resolver: {
       ...{ type: 'full', dir: resolver.dir, allow_delete: false },

@@ -6,6 +6,7 @@ export const authUserKind = defineKind<AuthUser>()({
   definition: authUserResource,
   noun: 'user',
   identity: { name: ({ spec }) => spec.email },
+  recordsName: true,
   access: 'identity',
   withholdsTexts: true,
   rest: { tag: 'User administration', key: 'uuid', notFound: 'USER_NOT_FOUND' },

@@ -5,6 +5,7 @@ import type { RestDependencies } from '../../../rest/contract/dependencies.ts';
 import { embeddedDoor } from '../../../rest/contract/identity-door.ts';
 import { type AnyRoute, grouped, route } from '../../../rest/contract/route.ts';
 import { lateBody, readLateBody } from './body.ts';
+import { contextOf, deviceCookie } from './device.ts';
 
 const params = z.object({ uid: z.string().min(1).max(128) });
 const text = z.string().min(1);
@@ -44,10 +45,13 @@ const stepRoute = (
     body: lateBody(BODIES[to]),
     reply: { status: 200, schema: z.object({ step, ...answers }) },
     errors: [400, 401, 501],
-    async handler({ deps, params: { uid }, body, client, signal }) {
+    async handler({ deps, params: { uid }, body, client, headers, signal }) {
       const interactions = interactionsOf(deps);
       const action = { ...readLateBody(BODIES[to], body), to } as InteractionAction;
-      return interactions.act(uid, client.cookie, action, client, signal);
+      const { device, ...reply } = await interactions.act(uid, client.cookie, action, contextOf(client), signal);
+      const { urls } = embeddedDoor(deps);
+      if (device !== undefined && urls) headers['set-cookie'] = deviceCookie(device, urls);
+      return reply;
     },
   });
 

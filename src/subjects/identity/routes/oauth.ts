@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
+import { cookiesNamed, setCookie } from '../../../http/cookies.ts';
 import { HttpError } from '../../../http/http-error.ts';
 import type { BrowserOutcome, BrowserTarget } from '../../../identity/contract/external.ts';
 import type { TokenPair } from '../../../identity/contract/tokens.ts';
@@ -76,13 +77,23 @@ export const oauthRoutes = grouped('User', [
     async handler({ query, deps, headers, signal, client }) {
       const door = browserDoor(deps);
       const { browser, urls } = door;
-      const outcome = await browser.finish(paramsOf(query), cookieIn(client.cookie), signal);
+      const outcome = await browser
+        .finish(paramsOf(query), cookiesNamed(client.cookie, COOKIE)[0], signal)
+        .catch((error) => Promise.reject(leadingAway(error, urls.console)));
       headers['set-cookie'] = cookieOf(urls, '', 0);
       headers.location = await placeOf(outcome, door, { client, signal });
       return undefined;
     },
   }),
 ]);
+
+/** A refusal that takes the code out of the address bar: people see the page of the console in its place. */
+const leadingAway = (error: unknown, console: string) =>
+  error instanceof HttpError && error.status === 401
+    ? new HttpError(401, 'UNAUTHENTICATED', error.message, {
+        headers: { refresh: `0; url=${console}/login?oauthError=login_expired` },
+      })
+    : error;
 
 /** Where the browser goes: tokens are in the fragment, which no server sees. */
 async function placeOf(
@@ -162,18 +173,9 @@ export async function redeemBrokered(
   return mint(brokered.sub, door, call);
 }
 
-/** The cookie with its attributes; the browser sends it to the callback alone. */
-function cookieOf({ public: url }: BrowserDoor['urls'], value: string, seconds: number): string {
-  const { pathname, protocol } = new URL(url);
-  const path = `${pathname.replace(/\/$/, '')}/api/v3/user/oauth`;
-  const attributes = [`Path=${path}`, `Max-Age=${seconds}`, 'HttpOnly', 'SameSite=Lax'];
-  return [`${COOKIE}=${value}`, ...attributes, ...(protocol === 'https:' ? ['Secure'] : [])].join('; ');
-}
-
-function cookieIn(header: string | undefined): string | undefined {
-  const pairs = (header ?? '').split(';').map((pair) => pair.trim());
-  return pairs.find((pair) => pair.startsWith(`${COOKIE}=`))?.slice(COOKIE.length + 1);
-}
+/** The browser sends it to the callback alone. */
+const cookieOf = ({ public: publicUrl }: BrowserDoor['urls'], value: string, seconds: number): string =>
+  setCookie({ name: COOKIE, path: '/api/v3/user/oauth', ...{ value, seconds, publicUrl } });
 
 /** The query as the provider wrote it, repeated members included. */
 function paramsOf(query: Readonly<Record<string, unknown>>): URLSearchParams {

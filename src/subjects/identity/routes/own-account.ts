@@ -6,9 +6,10 @@ import type { StoredUser } from '../../../identity/contract/users.ts';
 import { replyShape } from '../../../kinds/rest.ts';
 import { badRequest, unauthenticated } from '../../../rest/contract/errors.ts';
 import { browserDoor, type EmbeddedDoor, embeddedDoor, openDoor } from '../../../rest/contract/identity-door.ts';
-import { type Call, type Client, grouped, route } from '../../../rest/contract/route.ts';
+import { type Call, grouped, route } from '../../../rest/contract/route.ts';
 import { mustEnroll, mustShowCode } from '../rules/duties.ts';
 import { normalEmail } from '../rules/email.ts';
+import { contextOf } from './device.ts';
 import { externalLogin, externalLogout, externalProfile } from './external.ts';
 import { redeemBrokered } from './oauth.ts';
 
@@ -61,8 +62,6 @@ const changeBody = z
   })
   .meta({ id: 'PasswordChange' });
 
-const contextOf = ({ address, requestId }: Client): LoginContext => ({ address, requestId });
-
 /** The same words for an unknown, a locked and a known user. */
 const wrongCredentials = () => new HttpError(401, 'INVALID_CREDENTIALS', 'the e-mail or the password is not right');
 
@@ -74,6 +73,8 @@ async function login(
   signal: AbortSignal,
 ) {
   let isCodeMissing = false;
+  let isFactorDue = false;
+  const begun = door.tokens.begin();
   const name = normalEmail(email);
   const user = await door.lockout.attempt(
     { email: name },
@@ -89,6 +90,10 @@ async function login(
         return (await door.secondFactor?.use(candidate, totp, signal)) === true;
       },
       dummy: async () => void (await door.passwords.verify(password, undefined, signal)),
+      commit(present) {
+        isFactorDue = mustEnroll(door.duties(present));
+        return isFactorDue ? {} : { sessions: begun.sessions(present) };
+      },
     },
     signal,
   );
@@ -101,13 +106,13 @@ async function login(
     door.events.record({ what: 'login', human: name, ok: false, ...by });
     throw new HttpError(401, 'MFA_CODE_REQUIRED', 'send the code of the second factor as totp');
   }
-  if (mustEnroll(door.duties(user)))
+  if (isFactorDue)
     throw new HttpError(
       401,
       'MFA_ENROLLMENT_REQUIRED',
       'a group of this user asks for a second factor: enrol one by a login in the browser',
     );
-  const tokens = await door.tokens.login(user, by, signal);
+  const tokens = await begun.tokens(user);
   door.events.record({ what: 'login', human: user.email, ok: true, ...by });
   return tokens;
 }

@@ -93,13 +93,16 @@ function knownGroups(deps: RestDependencies, names: readonly string[]): string[]
 async function requireNotStronger(
   { grants }: EmbeddedDoor,
   caller: Caller,
-  user: { email: string; groups: readonly string[] },
+  { email, name = email, groups }: { email: string; name?: string; groups: readonly string[] },
 ): Promise<void> {
-  if (grants) return grants.requireNotStronger(caller, user);
+  if (grants) {
+    for (const one of new Set([email, name])) await grants.requireNotStronger(caller, { email: one, groups });
+    return;
+  }
   const permission = { resource: 'authgroups', verb: 'bind' } as const;
-  for (const name of user.groups)
-    if (!(await caller.may(permission)) && !(await caller.may({ ...permission, name })))
-      throw forbidden(`groups: ${caller.identity?.name ?? ''} may not bind authgroups "${name}"`);
+  for (const group of groups)
+    if (!(await caller.may(permission)) && !(await caller.may({ ...permission, name: group })))
+      throw forbidden(`groups: ${caller.identity?.name ?? ''} may not bind authgroups "${group}"`);
 }
 
 async function present({ users }: EmbeddedDoor, id: string, signal: AbortSignal): Promise<StoredUser> {

@@ -1,0 +1,54 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+
+export interface CrossOriginOptions {
+  /** URL of the console whose scripts may call this controller */
+  consoleUrl: string;
+  publicUrl: string;
+  /** whether the console redeems codes of the provider by itself */
+  hasConsoleClient: boolean;
+}
+
+/** What a script of the console may request from another origin. All other paths have no header of cross-origin requests. */
+const SHARED: readonly { path: RegExp; methods: string; hasCookies?: true; needsClient?: true }[] = [
+  { path: /^\/api\/v3\/user\/interaction\/[^/]+(?:\/[a-z-]+)?\/?$/, methods: 'GET, POST', hasCookies: true },
+  // Its cookie lets the browser of the last login continue while the account is locked.
+  { path: /^\/api\/v3\/user\/login\/?$/, methods: 'POST', hasCookies: true },
+  { path: /^\/api\/v3\/user\/(?:refresh|logout)\/?$/, methods: 'POST' },
+  { path: /^\/oidc\/token$/, methods: 'POST', needsClient: true },
+];
+const MAX_AGE_SECONDS = 600;
+
+/**
+ * Permits scripts of a console of another origin the login, and nothing else; the exact origin is compared, and never reflected.
+ * Undefined where there is no such console. The handler serves preflight requests alone, and adds headers to the others.
+ */
+export function createCrossOrigin({ consoleUrl, publicUrl, hasConsoleClient }: CrossOriginOptions) {
+  const { origin } = new URL(consoleUrl);
+  const { origin: own, pathname } = new URL(publicUrl);
+  if (origin === own) return undefined;
+  const base = pathname.replace(/(?<!\/)\/+$/, '');
+  const rules = SHARED.filter(({ needsClient }) => !needsClient || hasConsoleClient);
+
+  return (request: IncomingMessage, response: ServerResponse): boolean => {
+    const target = (request.url ?? '').replace(/[?#].*$/s, '');
+    const path = target.startsWith(`${base}/`) ? target.slice(base.length) : target;
+    const rule = rules.find((one) => one.path.test(path));
+    if (!rule) return false;
+    response.setHeader('vary', 'Origin');
+    if (request.headers.origin !== origin) return false;
+    response.setHeader('access-control-allow-origin', origin);
+    if (rule.hasCookies) response.setHeader('access-control-allow-credentials', 'true');
+    if (request.method !== 'OPTIONS' || request.headers['access-control-request-method'] === undefined) {
+      response.setHeader('access-control-expose-headers', 'Retry-After, Request-Id, X-Timestamp');
+      return false;
+    }
+    response
+      .writeHead(204, {
+        'access-control-allow-methods': rule.methods,
+        'access-control-allow-headers': 'Authorization, Content-Type, Request-Id',
+        'access-control-max-age': String(MAX_AGE_SECONDS),
+      })
+      .end();
+    return true;
+  };
+}
