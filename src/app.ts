@@ -77,7 +77,7 @@ import { limitAttempts, type TakeAttempt } from './rest/server/rates.ts';
 import type { RestServer } from './rest/server/server.ts';
 import { type Budgets, budgetsOf, QUANTITIES } from './rules/budget.ts';
 import { nodeUuid } from './rules/identity.ts';
-import type { LoginState } from './rules/login-state.ts';
+import type { LoginReport } from './rules/login-report.ts';
 import type { PlatformPart } from './rules/part.ts';
 import type { RouterHubEnds } from './rules/router-hub.ts';
 import { createTlsFiles } from './server-tls/files.ts';
@@ -724,7 +724,7 @@ function loginState(
   { auth: { mode, allowsHttp }, publicUrl }: Config,
   external: OpenProvider | undefined,
   logins: Logins | undefined,
-): LoginState {
+): LoginReport {
   const off = loginOff({ ...(publicUrl && { publicUrl }), allowsHttp });
   const problem = external?.provider.problem;
   const { signingKeySeconds: age, hasFirstPassword } = logins?.figures() ?? {};

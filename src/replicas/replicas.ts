@@ -4,7 +4,7 @@ import { createOrUpdate, isNotFound, type KubeClient, LEASES, type Lease } from 
 import { jittered } from '../lib/backoff.ts';
 import { type Clock, sleep, systemClock } from '../lib/clock.ts';
 import { type Log, silentLog } from '../lib/log.ts';
-import { clockSkew, type LoginState } from '../rules/login-state.ts';
+import { clockSkew, type LoginReport } from '../rules/login-report.ts';
 import { uuid5 } from '../rules/names.ts';
 import { REPLICA_TIMES, type Replica, replicasToRemove } from '../rules/replica.ts';
 
@@ -32,7 +32,7 @@ interface About {
   processId: number;
   version?: string;
   agentRelease?: string;
-  login?: LoginState;
+  login?: LoginReport;
 }
 /** What users changed. */
 interface Edit {
@@ -109,7 +109,7 @@ function replicaOf({ metadata, spec = {} }: Lease, now: number): Replica {
 /** What an active replica says of logins, and by how many seconds its clock is ahead of the API server's. */
 export interface ReplicaNews {
   identity: string;
-  login?: LoginState;
+  login?: LoginReport;
   skewSeconds?: number;
 }
 
@@ -149,7 +149,7 @@ export interface HeartbeatOptions extends ReplicasOptions {
   version: string;
   /** Version of the latest release of the agent that this replica has for machines. */
   agentRelease?: () => Promise<string | undefined>;
-  login?: () => LoginState;
+  login?: () => LoginReport;
   log?: Log;
 }
 

@@ -4,7 +4,7 @@ import type { Kind } from '../../../src/kinds/definition.ts';
 import { isForbidden, isNotFound, type KubeObject, LEASES } from '../../../src/kube/mod.ts';
 import { systemClock } from '../../../src/lib/clock.ts';
 import { listNews } from '../../../src/replicas/replicas.ts';
-import { loginProblems } from '../../../src/rules/login-state.ts';
+import { loginProblems } from '../../../src/rules/login-report.ts';
 import { v3Name } from '../../../src/rules/names.ts';
 import { KINDS } from '../../../src/subjects/kinds.ts';
 import { diagnosisTable, structured } from '../../../src/terminal/output.ts';

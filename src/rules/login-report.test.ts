@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { clockSkew, type LoginState, loginProblems } from './login-state.ts';
+import { clockSkew, type LoginReport, loginProblems } from './login-report.ts';
 
 const NOW = Date.parse('2026-11-27T12:00:00Z');
-const GOOD: LoginState = { mode: 'embedded', publicUrl: 'https://plant.example', keySince: '2026-11-01T00:00:00Z' };
+const GOOD: LoginReport = { mode: 'embedded', publicUrl: 'https://plant.example', keySince: '2026-11-01T00:00:00Z' };
 
 describe('logins', () => {
-  test.each<[string, Partial<LoginState>, RegExp[]]>([
+  test.each<[string, Partial<LoginReport>, RegExp[]]>([
     ['with https, a young key and no generated password', {}, []],
     ['at a loopback address', { publicUrl: 'http://127.0.0.1:51121' }, []],
     ['over http', { publicUrl: 'http://plant.example' }, [/^http:\/\/plant.example is no https/]],

@@ -1,5 +1,5 @@
 /** What a replica says of logins in its Lease, for `kubectl skerry doctor`. Nothing in it is secret. */
-export interface LoginState {
+export interface LoginReport {
   mode: 'embedded' | 'external';
   publicUrl?: string;
   /** why nobody can log in, in words for people */
@@ -20,9 +20,9 @@ export interface LoginProblem {
 const DAY = 86_400_000;
 const OLDEST_KEY = 365 * DAY;
 
-type Check = (state: LoginState, now: number) => LoginProblem | false;
+type Check = (state: LoginReport, now: number) => LoginProblem | false;
 
-const isPlain = ({ publicUrl = '' }: LoginState) =>
+const isPlain = ({ publicUrl = '' }: LoginReport) =>
   publicUrl.startsWith('http:') && !/^(127(\.\d+){3}|localhost|\[::1\])$/.test(URL.parse(publicUrl)?.hostname ?? '');
 
 /** In the order in which they matter. */
@@ -54,7 +54,7 @@ const CHECKS: readonly Check[] = [
 ];
 
 /** The problems of logins; `now`: Unix ms. */
-export const loginProblems = (state: LoginState, now: number): LoginProblem[] =>
+export const loginProblems = (state: LoginReport, now: number): LoginProblem[] =>
   CHECKS.flatMap((check) => check(state, now) || []);
 
 /** Beyond this the clock of a replica is wrong: a code of a second factor is valid for half a minute. */
