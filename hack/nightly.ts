@@ -52,6 +52,12 @@ const RUNS: readonly Run[] = [
     command: tests('e2e', 'e2e/services.test.ts'),
   },
   {
+    name: 'login-pages',
+    about:
+      'every page of a login and its failures in Chromium, in light and dark, on a desktop and a phone, with pictures',
+    command: tests('e2e', 'e2e/browser-login.test.ts'),
+  },
+  {
     name: 'sessions',
     about:
       'sessions of a GiB over a slow link, unread and whole, with what they take of memory; a link that is cut; an agent that is killed',
