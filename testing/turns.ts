@@ -1,4 +1,4 @@
-import { PerformanceObserver } from 'node:perf_hooks';
+import { type PerformanceEntry, PerformanceObserver } from 'node:perf_hooks';
 import { expect } from 'vitest';
 
 /** Milliseconds of the processor that one turn of the event loop may take. */
