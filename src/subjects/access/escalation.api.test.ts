@@ -58,8 +58,8 @@ test(
       return made;
     };
     const root = createKube(server, credentials);
-    const policies = (admissionPolicies(namespace) as { kind: string; metadata: { name: string } }[]).filter(({ metadata }) =>
-      /^skerry-(own-roles|groups-of-users|groups|system-groups)\./.test(metadata.name),
+    const policies = (admissionPolicies(namespace) as { kind: string; metadata: { name: string } }[]).filter(
+      ({ metadata }) => /^skerry-(own-roles|groups-of-users|groups|system-groups)\./.test(metadata.name),
     );
     atEnd(async () => {
       for (const { kind, metadata } of policies) {
