@@ -1,5 +1,9 @@
 /** A browser: it keeps cookies by name and path, and follows no redirect by itself. */
-export type Browser = (url: string | URL, init?: RequestInit) => Promise<Response>;
+export interface Browser {
+  (url: string | URL, init?: RequestInit): Promise<Response>;
+  /** names and values of all cookies that it has */
+  cookies(): [name: string, value: string][];
+}
 
 interface Cookie {
   name: string;
@@ -9,7 +13,7 @@ interface Cookie {
 
 export function openBrowser(): Browser {
   const jar: Cookie[] = [];
-  return async (url, init = {}) => {
+  const request = async (url: string | URL, init: RequestInit = {}) => {
     const { pathname } = new URL(url);
     const sent = jar.filter(({ path, value }) => value !== '' && pathname.startsWith(path));
     const headers = {
@@ -27,6 +31,9 @@ export function openBrowser(): Browser {
     }
     return response;
   };
+  return Object.assign(request, {
+    cookies: () => jar.filter(({ value }) => value !== '').map(({ name, value }): [string, string] => [name, value]),
+  });
 }
 
 /** Where a response leads to. */

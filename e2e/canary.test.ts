@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { createPrivateKey, randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, inject, test } from 'vitest';
 import { ROOT } from '../hack/paths.ts';
@@ -12,6 +13,7 @@ import { routes } from '../src/assembly/routes.ts';
 import { BASE } from '../src/rest/contract/base.ts';
 import { manifest } from '../testing/manifest.ts';
 import { temporaryFolder } from '../testing/temporary-folder.ts';
+import { type IdentityCanaries, liveWithLogins } from './_identity-canaries.ts';
 import { createStack, until } from './_stack.ts';
 
 /**
@@ -35,7 +37,11 @@ const kubeToken = word('kubeconfig');
 
 const stack = await createStack();
 const guarded = await startRegistry({ dir: join(dir, 'registry'), auth: 'basic' });
-const controller = await stack.startController();
+const loginPort = await freePort();
+const publicUrl = `http://127.0.0.1:${loginPort}`;
+const controller = await stack.startController({
+  env: { CONTROLLER_PUBLIC_URL: publicUrl, SERVER_PORT: String(loginPort) },
+});
 const agent = await stack.startAgent('gw-9', controller, { settings: { logLevel: 'DEBUG' } });
 afterAll(() => guarded[Symbol.asyncDispose](), 60_000);
 
@@ -196,6 +202,20 @@ test(
   LONG,
 );
 
+let identity: IdentityCanaries;
+
+test(
+  'people log in, renew, fail and are helped, with canaries as secrets',
+  async () => {
+    identity = await liveWithLogins({ stack, url: publicUrl });
+    for (const [name, secret] of identity.secrets) canaries.set(name, secret);
+    for (const [name, text] of identity.outputs) outputs.set(name, text);
+    expect(await show('GET', '/events', stack.token)).toBe(200);
+    expect(outputs.get([...outputs.keys()].at(-1) ?? '')).toContain('canary.example');
+  },
+  LONG,
+);
+
 const ROUTER_PORTS = { interRouterPort: 55_671, edgeRouterPort: 45_671 };
 
 async function hasCertificates(name: string): Promise<boolean> {
@@ -292,6 +312,9 @@ test(
       `/apis/${API_VERSION}/namespaces/${stack.namespace}/edgenodes`,
       `/apis/${API_VERSION}/namespaces/${stack.namespace}/registries`,
       `/apis/${API_VERSION}/namespaces/${stack.namespace}/certificateauthorities`,
+      `/apis/${API_VERSION}/namespaces/${stack.namespace}/authusers`,
+      `/apis/${API_VERSION}/namespaces/${stack.namespace}/authgroups`,
+      `/apis/rbac.authorization.k8s.io/v1/namespaces/${stack.namespace}/roles`,
       `/api/v1/namespaces/${stack.namespace}/events`,
       `/apis/events.k8s.io/v1/namespaces/${stack.namespace}/events`,
       `/api/v1/namespaces/${stack.namespace}/configmaps`,
@@ -417,6 +440,25 @@ describe('no secret is shown', () => {
     process.stderr.write(
       `${canaries.size} canaries, ${outputs.size} outputs, ${(size / 2 ** 20).toFixed(1)} MiB searched\n`,
     );
+  });
+
+  test('a backup has no secret of a login but those that people need after a restore', async () => {
+    const file = join(dir, 'backup.json');
+    const env = { KUBECONFIG: inject('kubeconfig') };
+    const plugin = [join(ROOT, 'bin/kubectl-skerry.cjs'), '-n', stack.namespace, 'backup', '-f', file];
+    await promisify(execFile)(process.execPath, plugin, { env: { ...process.env, ...env } });
+    const text = readFileSync(file, 'utf8');
+    const found = [...identity.secrets]
+      .filter(([name]) => !identity.kept.has(name))
+      .flatMap(([name, secret]) =>
+        formsOf(secret)
+          .filter((form) => text.includes(form))
+          .map(() => name),
+      );
+    expect(found).toEqual([]);
+    for (const key of ['sessions', 'attempts', 'devices', 'reset']) expect(text).not.toContain(`"${key}":`);
+    expect(text).not.toContain('skerry-oidc-');
+    expect(text).not.toContain('skerry-once-');
   });
 
   test('the search finds a canary within base64 and URL-encoded text', () => {

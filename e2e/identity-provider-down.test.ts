@@ -54,11 +54,16 @@ async function ask(
 }
 const logIn = () => ask('/user/login', { body: { email: DEX_USERS.ann.email, password: DEX_PASSWORD } });
 const newToken = () =>
-  until('a login', async () => {
-    const { status, body } = await logIn();
-    if (status !== 200) throw new Error(`${status} ${body.message}`);
-    return body.accessToken ?? '';
-  });
+  until(
+    'a login',
+    async () => {
+      const { status, body } = await logIn();
+      if (status !== 200) throw new Error(`${status} ${body.message}`);
+      return body.accessToken ?? '';
+    },
+    // Attempts from one address are bounded.
+    { intervalMs: 1_000 },
+  );
 const statusOf = (token: string, url?: string) =>
   ask('/iofog-list', { token, ...(url && { url }) }).then(({ status }) => status);
 const isReady = async (url = controller.metricsUrl) => (await fetch(`${url}/readyz`)).status;
@@ -70,8 +75,8 @@ async function agentFollows(): Promise<void> {
   const spec = { watchdogEnabled: false, statusFrequency: seconds };
   await stack.apply(manifest('EdgeNode', { name: 'gw-provider' }, spec));
   await until('the machine to have the edit', async () => {
-    const { stdout } = await agent.cli('config');
-    return new RegExp(`^statusFrequency +${seconds}$`, 'm').test(stdout);
+    const { stdout } = await agent.cli('config', '--output', 'json');
+    return JSON.parse(stdout).statusFrequencySeconds === seconds;
   });
 }
 
@@ -130,30 +135,41 @@ describe.each(Object.entries(TROUBLES))('while the provider is %s', (name, begin
     expect((await ask('/status')).status).toBe(200);
 
     const end = await begin();
-    const began = performance.now();
-    const refused = await logIn();
-    // The bound of a reply is five seconds, whatever it is made of.
-    expect(performance.now() - began).toBeLessThan(15_000);
-    expect(refused).toMatchObject({
-      status: 503,
-      body: { message: expect.stringContaining('the OpenID provider cannot be asked') },
-    });
-    expect(refused.body.message).not.toContain('secret of the provider');
-    for (const token of [used, unused]) expect(await statusOf(token)).toBe(200);
-    expect(await isReady()).toBe(200);
-    await agentFollows();
-    const { status, body } = await ask('/status');
-    expect(status).toBe(503);
-    expect(body.message).toContain(`the OpenID provider cannot be asked: ${dex.issuer}`);
-    expect(body.message).not.toContain('secret of the provider');
-    expect((await ask('/status')).status).toBe(503);
-
-    if (name === 'away') await startsWithoutTheProvider(used, end);
-    else await end();
+    let isOver = false;
+    const recover = async () => {
+      if (!isOver) await end();
+      isOver = true;
+    };
+    try {
+      await onlyLoginsNotice([used, unused]);
+      if (name === 'away') await startsWithoutTheProvider(used, recover);
+    } finally {
+      await recover();
+    }
     await newToken();
     expect((await ask('/status')).status).toBe(200);
   }, 180_000);
 });
+
+/** The checks of a phase: `tokens` are known. */
+async function onlyLoginsNotice(tokens: readonly string[]): Promise<void> {
+  const began = performance.now();
+  const refused = await logIn();
+  // A reply may take five seconds, whatever it is made of.
+  expect(performance.now() - began).toBeLessThan(20_000);
+  expect(refused).toMatchObject({
+    status: 503,
+    body: { message: expect.stringContaining('the OpenID provider cannot be asked') },
+  });
+  expect(refused.body.message).not.toContain('secret of the provider');
+  for (const token of tokens) expect(await statusOf(token)).toBe(200);
+  expect(await isReady()).toBe(200);
+  await agentFollows();
+  const { status, body } = await ask('/status');
+  expect(status).toBe(503);
+  expect(body.message).toContain(`the OpenID provider cannot be asked: ${dex.issuer}`);
+  expect(body.message).not.toContain('secret of the provider');
+}
 
 /** A pod that starts meanwhile serves agents, and says of tokens that it cannot tell; it needs no further start. */
 async function startsWithoutTheProvider(token: string, end: () => unknown): Promise<void> {
@@ -183,4 +199,4 @@ test('tokens of keys that the provider no longer has are refused, once its next 
   expect(await statusOf(former)).toBe(401);
   const [, claims] = next.split('.');
   expect(await statusOf(`${former.split('.')[0]}.${claims}.${former.split('.')[2]}`)).toBe(401);
-});
+}, 120_000);

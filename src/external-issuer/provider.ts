@@ -47,6 +47,10 @@ export function createExternalProvider(options: ExternalProviderOptions): Provid
   const time = { ...(options.clock && { clock: options.clock }), ...(options.random && { random: options.random }) };
   /** of the last request, for people */
   let failure: string | undefined;
+  const unavailable = (problem: string, cause: unknown) => {
+    failure = `${issuer}: ${problem}`;
+    return providerUnavailable(problem, cause);
+  };
   const request: ProviderFetch['request'] = async (url, init) => {
     try {
       const response = await fetch.request(url, init);
@@ -91,7 +95,7 @@ export function createExternalProvider(options: ExternalProviderOptions): Provid
       return { accessToken, ...(refreshToken !== undefined && { refreshToken }) };
     } catch (error) {
       if (signal.aborted) throw signal.reason;
-      throw await grantError(error, refused);
+      throw await grantError(error, { refused, unavailable });
     }
   }
 
@@ -151,7 +155,7 @@ export function createExternalProvider(options: ExternalProviderOptions): Provid
           throw new HttpError(401, 'UNAUTHENTICATED', 'the provider names another subject for this token');
         if (error instanceof WWWAuthenticateChallengeError)
           throw new HttpError(401, 'UNAUTHENTICATED', 'the provider does not accept the token');
-        throw providerUnavailable(providerProblem(error), error);
+        throw unavailable(providerProblem(error), error);
       }
     },
     get problem() {
@@ -174,7 +178,13 @@ const REFUSALS: ReadonlySet<string> = new Set(['invalid_grant', 'access_denied',
 /** Errors by which it refuses the form of the login. */
 const NOT_OFFERED: ReadonlySet<string> = new Set(['unauthorized_client', 'unsupported_grant_type']);
 
-async function grantError(error: unknown, refused: () => HttpError): Promise<HttpError> {
+interface GrantAnswers {
+  refused: () => HttpError;
+  /** the answer makes no sense, or blames the controller */
+  unavailable: (problem: string, cause: unknown) => HttpError;
+}
+
+async function grantError(error: unknown, { refused, unavailable }: GrantAnswers): Promise<HttpError> {
   const code = await oauthError(error);
   if (code !== undefined && REFUSALS.has(code)) return refused();
   if (code !== undefined && NOT_OFFERED.has(code))
@@ -184,8 +194,8 @@ async function grantError(error: unknown, refused: () => HttpError): Promise<Htt
       'the provider does not offer this form of login to this controller: log in with the browser',
     );
   if (code === 'invalid_client')
-    return providerUnavailable('it does not accept OIDC_CLIENT_ID and OIDC_CLIENT_SECRET', error);
-  return providerUnavailable(providerProblem(error), error);
+    return unavailable('it does not accept OIDC_CLIENT_ID and OIDC_CLIENT_SECRET', error);
+  return unavailable(providerProblem(error), error);
 }
 
 /** The member `error` of a refusal, which a provider may send beside a challenge. */

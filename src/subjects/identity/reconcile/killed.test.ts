@@ -45,7 +45,7 @@ const subjects = (binding: string) =>
   (fleet.stores.roleBindings.get(NAMESPACE, binding)?.subjects ?? []).map(({ name }) => name.replace('skerry:', ''));
 const bindings = () => fleet.stores.roleBindings.list().map(({ metadata }) => metadata.name);
 
-/** What is true at every moment. */
+/** Holds at every moment. */
 function check(when: string): void {
   for (const [email, name] of emails) {
     const isBound = bindings().some((binding) => subjects(binding).includes(email));
