@@ -189,7 +189,7 @@ test(
         const used = session && pick(session.former);
         if (!session || !used || Math.abs(used.endsAt + 60_000 - now) < 5_000) return undefined;
         if (await refresh(replica(), used.token)) return 'a used refresh token was let in';
-        // Beyond its end, and that of its login, nobody knows what it was.
+        // Once it or its login has ended, nobody knows what it was.
         if (used.endsAt + 60_000 < now || !live(session) || user.isDeleted) return undefined;
         user.ended.push(session.token);
         user.sessions = user.sessions.filter((one) => one !== session);
@@ -295,7 +295,7 @@ test(
       },
     };
 
-    /** What is stored, and what each replica says of tokens. */
+    /** Compares the stored user with the model. */
     async function check(user: Model): Promise<string[]> {
       const stored = await replica().identity.users.byUuid(user.uuid, never);
       if (user.isDeleted) return stored ? ['a deleted user is there'] : [];

@@ -247,7 +247,7 @@ test(
         return {
           what: `makes ${email} in ${groups.join()}`,
           rest: (one) => one.post('/users', { json: { email, password: PASSWORD, groups } }),
-          // A user of kubectl has no password: what is bound to its name already is nobody's gain.
+          // A user of kubectl has no password: nobody gains by bindings that name it already.
           kubectl: (one) =>
             one.request('POST', ours('authusers'), {
               ...object,
