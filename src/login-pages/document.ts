@@ -108,8 +108,6 @@ ${form(
   },
 ];
 
-export const LOGIN_VIEWS: readonly string[] = VIEWS.map(({ name }) => name);
-
 /** `pages`: path of the pages; `api`: path of the controller. Both without a slash at the end. */
 export const loginDocument = ({ pages, api }: { pages: string; api: string }): string =>
   htmlPage({

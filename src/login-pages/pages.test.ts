@@ -2,7 +2,6 @@ import { createServer, type IncomingHttpHeaders, request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
 import { listenForTest } from '../../testing/local-server.ts';
-import { LOGIN_VIEWS } from './document.ts';
 import { createLoginPages, hasLoginPages, type LoginPagesOptions, stylesheetOf } from './pages.ts';
 
 const BASE = 'https://plant.example/base';
@@ -60,7 +59,8 @@ describe('the pages of a login', () => {
     const { text: page } = await ask('/login/oauth');
     for (const query of ['?interaction=%3Cscript%3E', '?oauthError="><img/src=x>', "?'onload=alert(1)"])
       expect((await ask(`/login/oauth${query}`)).text).toBe(page);
-    for (const view of LOGIN_VIEWS) expect(page).toContain(`data-view="${view}"`);
+    const steps = ['login', 'mfa', 'enroll', 'recovery', 'change-password', 'done', 'logged-out', 'error'];
+    for (const view of steps) expect(page).toContain(`data-view="${view}"`);
   });
 
   test('have no script, no style and no handler in the document, and nothing of another origin', async () => {

@@ -178,6 +178,7 @@ const FILES: Record<string, string> = {
   'src/external-issuer/verify.ts': 'an access token of a person',
   'src/identity/jwt.ts': 'an access token of a person',
   'src/identity/step-cookie.ts': 'the cookie of a step of a login',
+  'src/login-pages/browser/main.ts': 'an access token of a person',
   'src/subjects/identity/routes/own-account.ts': 'an access token of a person',
   'src/subjects/identity/rules/totp.ts': 'a code of a second factor',
   'src/kube/service-account.ts': 'the token of a replica for its leader and for relays',
