@@ -165,7 +165,7 @@ describe('a token of ours', () => {
   });
 
   test('has the present name of its user', async () => {
-    const facts = { ...FACTS, email: 'ann.new@example.com' };
+    const facts = { ...FACTS, name: 'ann.new@example.com' };
     expect((await verifierOf({ facts }).verify(tokenOf()))?.user.name).toBe('skerry:ann.new@example.com');
   });
 
@@ -180,7 +180,7 @@ describe('a token of ours', () => {
   });
 
   test('is refused without a prefix when the name would be one of the cluster', async () => {
-    const facts = { ...FACTS, email: 'system:admin' };
+    const facts = { ...FACTS, name: 'system:admin' };
     expect(await verifierOf({ facts, prefix: '' }).verify(tokenOf())).toBeUndefined();
     expect(await verifierOf({ facts }).verify(tokenOf())).toBeDefined();
   });
