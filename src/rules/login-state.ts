@@ -53,7 +53,7 @@ const CHECKS: readonly Check[] = [
   },
 ];
 
-/** What is wrong with logins; `now`: Unix ms. */
+/** The faults of logins; `now`: Unix ms. */
 export const loginProblems = (state: LoginState, now: number): LoginProblem[] =>
   CHECKS.flatMap((check) => check(state, now) || []);
 
