@@ -25,11 +25,7 @@ export const PASSWORD = 'Correct-Horse-7';
 /** Starts replicas in a new namespace, or in one where others run; they end with the present test or with the file. */
 export async function startIdentities(
   count: number,
-  {
-    isNew = true,
-    namespace: given,
-    ...overrides
-  }: Partial<IdentityOptions> & { isNew?: boolean } = {},
+  { isNew = true, namespace: given, ...overrides }: Partial<IdentityOptions> & { isNew?: boolean } = {},
 ): Promise<IdentityReplica[]> {
   const config = () => {
     const made = new KubeConfig();

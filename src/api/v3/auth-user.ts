@@ -43,7 +43,10 @@ const authUserStatusSchema = object({
   ...identity.recorded,
   name: email().optional().describe('The name of the user in role bindings: a new e-mail counts once they have it.'),
   formerEmails: atomicList(
-    object({ email: email(), until: text({ max: 64 }).describe('When it belongs to nobody any more (RFC 3339).') }),
+    object({
+      email: email().describe('A former e-mail.'),
+      until: text({ max: 64 }).describe('When it belongs to nobody any more (RFC 3339).'),
+    }),
     BOUNDS.formerEmails,
   )
     .optional()

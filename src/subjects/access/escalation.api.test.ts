@@ -58,8 +58,8 @@ test(
       return made;
     };
     const root = createKube(server, credentials);
-    const policies = (admissionPolicies(namespace) as { kind: string; metadata: { name: string } }[]).filter(({ metadata }) =>
-      /^skerry-(own-roles|groups-of-users|groups|system-groups)\./.test(metadata.name),
+    const policies = (admissionPolicies(namespace) as { kind: string; metadata: { name: string } }[]).filter(
+      ({ metadata }) => /^skerry-(own-roles|groups-of-users|groups|system-groups)\./.test(metadata.name),
     );
     atEnd(async () => {
       for (const { kind, metadata } of policies) {
@@ -247,7 +247,7 @@ test(
         return {
           what: `makes ${email} in ${groups.join()}`,
           rest: (one) => one.post('/users', { json: { email, password: PASSWORD, groups } }),
-          // A user of kubectl has no password: what is bound to its name already is nobody's gain.
+          // A user of kubectl has no password: nobody gains by bindings that name it already.
           kubectl: (one) =>
             one.request('POST', ours('authusers'), {
               ...object,
