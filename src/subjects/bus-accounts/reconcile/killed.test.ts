@@ -115,11 +115,15 @@ async function story(): Promise<string[]> {
   return [...amiss];
 }
 
-test('a leader that is killed before or after any write of the bus leaves nothing behind and undoes no revocation', async () => {
-  const { writes, found } = await kills.everyKill(story);
-  expect(found).toEqual([]);
-  expect(writes.length).toBeGreaterThan(15);
-}, TIMEOUT_MS);
+test(
+  'a leader that is killed before or after any write of the bus leaves nothing behind and undoes no revocation',
+  async () => {
+    const { writes, found } = await kills.everyKill(story);
+    expect(found).toEqual([]);
+    expect(writes.length).toBeGreaterThan(15);
+  },
+  TIMEOUT_MS,
+);
 
 /** A leader with a clock ahead signs a user, and may end before the status has the time in its token. */
 async function storyAhead(): Promise<string[]> {
@@ -150,11 +154,15 @@ async function storyAhead(): Promise<string[]> {
   return amiss;
 }
 
-test('an account that ends refuses a token that a leader with a clock ahead signed, whenever that leader is killed', async () => {
-  const { writes, found } = await kills.everyKill(storyAhead);
-  expect(found).toEqual([]);
-  expect(writes.length).toBeGreaterThan(5);
-}, TIMEOUT_MS);
+test(
+  'an account that ends refuses a token that a leader with a clock ahead signed, whenever that leader is killed',
+  async () => {
+    const { writes, found } = await kills.everyKill(storyAhead);
+    expect(found).toEqual([]);
+    expect(writes.length).toBeGreaterThan(5);
+  },
+  TIMEOUT_MS,
+);
 
 /** Rules, a user of a program, a user of MQTT and the key of the operator change; each begins with what the one before left. */
 async function storyOfRules(): Promise<string[]> {
