@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { API_VERSION, DEFAULT_NAMESPACE, LABELS } from '../src/api/names.ts';
 import type { Secret } from '../src/api/resources.ts';
 import type { AuthUser } from '../src/api/v3/auth-user.ts';
@@ -64,12 +65,15 @@ const claimOf = (email: string, user: string): Secret => ({
 /** Requests of people to a controller behind a proxy, each from an address of its own. */
 export interface People {
   login(person: Pick<Person, 'email'>, from: number): Promise<Required<TokenPair>>;
+  /** logins that were refused for their number; each was sent again after a second */
+  readonly refused: number;
   /** Resolves with the status: 401, or 429 where the controller refuses to look. */
   wrongLogin(person: Pick<Person, 'email'>, from: number): Promise<number>;
   refresh(refreshToken: string, from: number): Promise<Required<TokenPair>>;
 }
 
 export function createPeople({ http }: Pick<Stack, 'http'>): People {
+  let refused = 0;
   const post = (path: string, from: number, body: object): Promise<Answer> =>
     http.send({
       method: 'POST',
@@ -82,7 +86,17 @@ export function createPeople({ http }: Pick<Stack, 'http'>): People {
     return JSON.parse(text);
   };
   return {
-    login: async ({ email }, from) => pairOf(await post('/user/login', from, { email, password: PASSWORD }), 'a login'),
+    get refused() {
+      return refused;
+    },
+    async login({ email }, from) {
+      for (;;) {
+        const answer = await post('/user/login', from, { email, password: PASSWORD });
+        if (answer.status !== 429) return pairOf(answer, 'a login');
+        refused++;
+        await sleep(1_000);
+      }
+    },
     async wrongLogin({ email }, from) {
       const { status, text } = await post('/user/login', from, { email, password: WRONG });
       if (status !== 401 && status !== 429) throw new Error(`a wrong login: ${status} ${text}`);

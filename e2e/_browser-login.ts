@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { decodeQR } from 'qr/decode.js';
 import type { BrowserWindow } from '../hack/chromium.ts';
 import { freePort } from '../hack/ports.ts';
-import { totpCode } from '../src/subjects/identity/rules/totp.ts';
+import { oneTimeCode } from '../testing/one-time-code.ts';
 import { type ControllerProcess, createStack, type Stack, until } from './_stack.ts';
 
 /** A controller with logins, at the address that its URLs name, and what a person does in a browser. */
@@ -97,14 +98,29 @@ export const problemOf = (window: BrowserWindow) =>
     `[...document.querySelectorAll('[data-view]:not([hidden]) .problem')].map((one) => one.textContent).join()`,
   );
 
-/** The code that an app shows for the secret of the page. `steps`: later, in steps of 30 s. */
-export async function codeOfPage(window: BrowserWindow, steps = 0): Promise<string> {
-  const base32 = (await window.run<string>(`document.querySelector('[data-secret]').textContent`)).replaceAll(' ', '');
-  return codeFor(base32, steps);
+/** The secret of an enrolment, as the page shows it in text. */
+export const secretOf = async (window: BrowserWindow) =>
+  (await window.run<string>(`document.querySelector('[data-secret]').textContent`)).replaceAll(' ', '');
+
+/** The text in the QR code of the page, as a camera reads it. */
+export async function qrCodeOf(window: BrowserWindow): Promise<string> {
+  const SCALE = 4;
+  const [modules = 0, path = ''] = await window.run<[number, string]>(
+    `[document.querySelector('svg').viewBox.baseVal.width, document.querySelector('svg path').getAttribute('d')]`,
+  );
+  const size = modules * SCALE;
+  const data = new Uint8Array(size * size * 4).fill(255);
+  for (const [, x, y] of path.matchAll(/M(\d+) (\d+)/g))
+    for (let dy = 0; dy < SCALE; dy++)
+      for (let dx = 0; dx < SCALE; dx++)
+        data.fill(
+          0,
+          ((Number(y) * SCALE + dy) * size + Number(x) * SCALE + dx) * 4,
+          ((Number(y) * SCALE + dy) * size + Number(x) * SCALE + dx) * 4 + 3,
+        );
+  return decodeQR({ width: size, height: size, data });
 }
 
-function codeFor(base32: string, steps = 0): string {
-  const bits = [...base32].map((one) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(one).toString(2).padStart(5, '0'));
-  const bytes = (bits.join('').match(/.{8}/g) ?? []).map((byte) => Number.parseInt(byte, 2));
-  return totpCode(Uint8Array.from(bytes), Math.floor(Date.now() / 30_000) + steps);
-}
+/** The code that an app shows for the secret of the page. `steps`: later, in steps of 30 s. */
+export const codeOfPage = async (window: BrowserWindow, steps = 0): Promise<string> =>
+  oneTimeCode(await secretOf(window), Date.now() + steps * 30_000);

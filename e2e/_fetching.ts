@@ -39,7 +39,7 @@ interface FetchingNode {
   lines<T>(id: string | undefined): Promise<T[]>;
 }
 
-/** Starts a controller, and an agent whose node runs the image once it is told to; both end with the test. */
+/** Starts a controller, and an agent whose node runs the image once its mode asks for it; both end with the test. */
 export async function startFetchingNode({ tag, settings, ...given }: FetchingImage): Promise<FetchingNode> {
   const node = 'own-1';
   const stack = await createStack();

@@ -1,7 +1,10 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { startChromium } from '../hack/chromium.ts';
+import { type BrowserWindow, startChromium } from '../hack/chromium.ts';
+import { ROOT } from '../hack/paths.ts';
 import { atEnd } from '../testing/at-end.ts';
 import {
   ADMIN,
@@ -10,6 +13,8 @@ import {
   fill,
   PASSWORD,
   problemOf,
+  qrCodeOf,
+  secretOf,
   shows,
   startLogins,
   TEMPORARY,
@@ -37,7 +42,7 @@ describe('a login in the browser', () => {
     // The page is loaded again: it continues where it was.
     await window.go(`${url}/login/oauth`);
     await shows(window, 'enroll');
-    expect(await window.run(`document.querySelectorAll('[data-qr] svg path').length`)).toBe(1);
+    expect(await qrCodeOf(window)).toContain(`secret=${await secretOf(window)}&`);
     await fill(window, '000000');
     await window.until(`document.querySelector('[data-view="enroll"] .problem').textContent !== ''`, 'the refusal');
     await fill(window, await codeOfPage(window));
@@ -138,7 +143,7 @@ describe('a page of another site', async () => {
     await window.go(hostile);
     const steps = STEPS.map((to) => `${url}/api/v3/user/interaction/${uid}/${to}`);
     const outcomes = await window.run<string[]>(`(${attack})(${JSON.stringify({ steps, body: ADMIN })})`);
-    expect(outcomes).toHaveLength(STEPS.length * 5);
+    expect(outcomes).toHaveLength(STEPS.length * 7);
     expect(new Set(outcomes)).toEqual(new Set(['refused', 'opaque', 'sent']));
     expect(await (await fetch(`${url}/api/v3/user/interaction/${uid}`)).json()).toEqual({ step: 'login' });
 
@@ -206,6 +211,120 @@ describe('a page of another site', async () => {
   });
 });
 
+const LOOKS = {
+  light: { scheme: 'light' },
+  dark: { scheme: 'dark' },
+  'phone-light': { scheme: 'light', width: 360, height: 740, isPhone: true },
+  'phone-dark': { scheme: 'dark', width: 360, height: 740, isPhone: true },
+} as const;
+const PICTURES = join(ROOT, 'dist/screenshots');
+
+/** Keeps a picture of the page in every look, and says where text cannot be read, a control is too small, or the page too wide. */
+async function picture(window: BrowserWindow, name: string): Promise<string[]> {
+  const faults: string[] = [];
+  mkdirSync(PICTURES, { recursive: true });
+  for (const [look, options] of Object.entries(LOOKS)) {
+    await window.look(options);
+    const found = await window.run<string[]>(`(${inspect})()`);
+    faults.push(...found.map((fault) => `${name}, ${look}: ${fault}`));
+    writeFileSync(join(PICTURES, `${name}-${look}.png`), await window.screenshot());
+  }
+  return faults;
+}
+
+describe.skipIf(!process.env.SKERRY_NIGHTLY)('every page and failure of a login', () => {
+  test('can be read and touched in light and dark, on a desktop and on a phone', async () => {
+    await user('hal@plant.example', ['divers']);
+    await using window = await chromium.open();
+    const faults: string[] = [];
+    const keep = async (name: string) => void faults.push(...(await picture(window, name)));
+    const refusal = (view: string) =>
+      window.until(`document.querySelector('[data-view="${view}"] .problem').textContent !== ''`, 'the refusal');
+
+    await window.go(`${url}/login`);
+    await shows(window, 'start');
+    await keep('start');
+    await begin(window, url);
+    await keep('login');
+    await fill(window, 'hal@plant.example', 'wrong');
+    await refusal('login');
+    await keep('login-refused');
+    await fill(window, TEMPORARY);
+    await shows(window, 'enroll');
+    await keep('enroll');
+    await fill(window, '000000');
+    await refusal('enroll');
+    await keep('enroll-refused');
+    await fill(window, await codeOfPage(window, -1));
+    await shows(window, 'recovery');
+    await keep('recovery');
+    const recovery = await window.run<string>(`document.querySelector('[data-codes] li').textContent`);
+    await window.run(`document.querySelector('[data-continue]').click()`);
+    await shows(window, 'change-password');
+    await keep('change-password');
+    await fill(window, 'short', 'short');
+    await refusal('change-password');
+    await keep('change-password-refused');
+    await window.run(`document.querySelector('[name="newPassword"]').select()`);
+    await fill(window, PASSWORD, PASSWORD);
+    await shows(window, 'done');
+    await keep('done');
+    await window.run(`document.querySelector('[data-logout]').click()`);
+    await shows(window, 'logged-out');
+    await keep('logged-out');
+
+    await begin(window, url);
+    await fill(window, 'hal@plant.example', PASSWORD);
+    await shows(window, 'mfa');
+    await keep('code');
+    await fill(window, '000000');
+    await refusal('mfa');
+    await keep('code-refused');
+    await fill(window, recovery);
+    await shows(window, 'done');
+    for (const [name, path] of [
+      ['expired', '/login/oauth?interaction=unknown'],
+      ['refused', '/login?oauthError=access_denied'],
+      ['opaque', '/login?oauthError=opaque_token'],
+    ]) {
+      await window.go(url + path);
+      await shows(window, 'error');
+      await keep(name as string);
+    }
+    await window.go(`${url}/oidc/auth?client_id=unknown`);
+    await keep('provider-error');
+    await window.go(`${url}/oidc/session/end`);
+    await keep('provider-logout');
+    expect(faults).toEqual([]);
+  });
+});
+
+/** In the page: what people cannot read (contrast below 4.5), cannot hit (lower than 44 pixels), or have to move the page for. */
+const inspect = `() => {
+  const numbers = (color) => (color.match(/[0-9.]+/g) ?? []).map(Number);
+  const light = (color) => {
+    const [r, g, b] = numbers(color).map((one) => one / 255).map((one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (element) => {
+    for (let one = element; one; one = one.parentElement) {
+      const { backgroundColor } = getComputedStyle(one);
+      if (numbers(backgroundColor)[3] !== 0) return backgroundColor;
+    }
+    return 'rgb(255, 255, 255)';
+  };
+  const seen = (element) => element.getClientRects().length > 0;
+  const faults = [];
+  if (document.documentElement.scrollWidth > innerWidth) faults.push('the page is ' + document.documentElement.scrollWidth + ' wide');
+  for (const element of [...document.querySelectorAll('h1, p, label, code, li, input, textarea, button, a')].filter(seen)) {
+    const [bright, dim] = [light(getComputedStyle(element).color), light(ground(element))].sort((a, b) => b - a);
+    if ((bright + 0.05) / (dim + 0.05) < 4.5) faults.push('contrast of ' + element.tagName + ' ' + element.textContent.slice(0, 30));
+    const control = element.matches('input:not([type=hidden]), button, a.button');
+    if (control && element.getBoundingClientRect().height < 43.9) faults.push('height of ' + element.tagName + ' ' + element.textContent);
+  }
+  return faults;
+}`;
+
 /** In the page: every way to send a body to the steps without the help of the controller. */
 const attack = `async ({ steps, body }) => {
   const outcomes = [];
@@ -213,6 +332,10 @@ const attack = `async ({ steps, body }) => {
   for (const step of steps) {
     for (const [mode, type] of [['no-cors', 'text/plain'], ['cors', 'application/json'], ['cors', 'text/plain']]) {
       const sent = fetch(step, { method: 'POST', mode, credentials: 'include', headers: { 'content-type': type }, body: text });
+      outcomes.push(await sent.then(({ type, status }) => (type === 'opaque' ? 'opaque' : 'read ' + status), () => 'refused'));
+    }
+    for (const untyped of [new Blob([text]), undefined]) {
+      const sent = fetch(step, { method: 'POST', mode: 'no-cors', credentials: 'include', body: untyped });
       outcomes.push(await sent.then(({ type, status }) => (type === 'opaque' ? 'opaque' : 'read ' + status), () => 'refused'));
     }
     outcomes.push(navigator.sendBeacon(step, new Blob([text], { type: 'text/plain' })) ? 'sent' : 'refused');

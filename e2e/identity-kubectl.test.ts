@@ -228,7 +228,7 @@ async function refreshes(): Promise<Record<string, number>> {
 }
 
 describe('the API server refuses', () => {
-  test('what is no access token of the controller', async () => {
+  test('any token but an access token of the controller', async () => {
     const { accessToken, refreshToken } = root.tokens();
     expect(await whoIs(accessToken)).toMatchObject({ username: 'skerry:admin' });
     expect(await whoIs(refreshToken)).toBe(401);

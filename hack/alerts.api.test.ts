@@ -86,7 +86,10 @@ const CASES: Record<string, { fires: Series; silent: Series }> = {
     silent: { 'skerry_signing_key_age_seconds{instance="a"}': '30000000x120' },
   },
   SkerryIdentityProviderDown: {
-    fires: { 'skerry_identity_provider_up{instance="a"}': '1x120', 'skerry_identity_provider_up{instance="b"}': '0x120' },
+    fires: {
+      'skerry_identity_provider_up{instance="a"}': '1x120',
+      'skerry_identity_provider_up{instance="b"}': '0x120',
+    },
     silent: { 'skerry_identity_provider_up{instance="a"}': '1x120' },
   },
   SkerryMassSilence: {

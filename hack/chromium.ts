@@ -9,7 +9,7 @@ import type { Log } from './progress.ts';
 import { waitFor } from './wait.ts';
 
 /** How a window looks. */
-export interface Look {
+interface Look {
   scheme?: 'light' | 'dark';
   width?: number;
   height?: number;

@@ -52,6 +52,12 @@ const RUNS: readonly Run[] = [
     command: tests('e2e', 'e2e/services.test.ts'),
   },
   {
+    name: 'login-pages',
+    about:
+      'every page of a login and its failures in Chromium, in light and dark, on a desktop and a phone, with pictures',
+    command: tests('e2e', 'e2e/browser-login.test.ts'),
+  },
+  {
     name: 'sessions',
     about:
       'sessions of a GiB over a slow link, unread and whole, with what they take of memory; a link that is cut; an agent that is killed',
@@ -134,7 +140,7 @@ const RUNS: readonly Run[] = [
   {
     name: 'restore',
     about: 'etcd restored from a snapshot and emptied, with and without a controller that lives on',
-    command: tests('e2e', 'e2e/restore.test.ts', 'e2e/bus-restore.test.ts'),
+    command: tests('e2e', 'e2e/restore.test.ts'),
   },
   {
     name: 'fuzz',
@@ -222,7 +228,7 @@ const RUNS: readonly Run[] = [
   {
     name: 'bus-hub',
     about:
-      'the hub of the message bus as pods with CoreDNS and Calico: a member killed, a disk lost, evictions, a rolling restart',
+      'the hub of the message bus as pods with CoreDNS and Calico: a member killed, a disk lost, evictions, a rolling restart, a lost account of its servers, TLS for clients',
     command: tests('e2e', 'e2e/bus-hub-pods.test.ts'),
   },
   {

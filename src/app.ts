@@ -77,6 +77,7 @@ import { limitAttempts, type TakeAttempt } from './rest/server/rates.ts';
 import type { RestServer } from './rest/server/server.ts';
 import { type Budgets, budgetsOf, QUANTITIES } from './rules/budget.ts';
 import { nodeUuid } from './rules/identity.ts';
+import type { LoginState } from './rules/login-state.ts';
 import type { PlatformPart } from './rules/part.ts';
 import type { RouterHubEnds } from './rules/router-hub.ts';
 import { createTlsFiles } from './server-tls/files.ts';
@@ -330,9 +331,9 @@ export async function createApp(
 
   const external = building.use(openExternalProvider(config, log));
   metrics.loginsFrom(() => {
-    const { signingKeySeconds, ...ofInstallation } = logins?.figures() ?? {};
+    const { signingKeySeconds, sessions, interactions } = logins?.figures() ?? {};
     return {
-      ...(leadership.isLeading && ofInstallation),
+      ...(leadership.isLeading && sessions !== undefined && { sessions, interactions }),
       ...(signingKeySeconds !== undefined && { signingKeySeconds }),
       ...(external && { providerUp: external.provider.problem === undefined ? 1 : 0 }),
     };
@@ -420,7 +421,10 @@ export async function createApp(
       const address = internalAddress(config, internal);
       leadership.join(address);
       heartbeat = running.use(
-        startHeartbeat({ client, namespace, identity, host: hostOf(address), ...versionsOf(config), log }),
+        startHeartbeat({
+          ...{ client, namespace, identity, host: hostOf(address), log, ...versionsOf(config) },
+          login: () => loginState(config, external, logins),
+        }),
       );
       running.use(leadership);
       void agents.run(stop.signal);
@@ -712,6 +716,25 @@ function identityDoor(
   if (!external) return undefined;
   const urls = { public: withoutSlash(publicUrl), console: auth.consoleUrl ?? withoutSlash(publicUrl) };
   return { mode: 'external', external: external.provider, browser: external.browser, urls };
+}
+
+/** What the Lease of this replica says of logins. */
+function loginState(
+  { auth: { mode, allowsHttp }, publicUrl }: Config,
+  external: OpenProvider | undefined,
+  logins: Logins | undefined,
+): LoginState {
+  const off = loginOff({ ...(publicUrl && { publicUrl }), allowsHttp });
+  const problem = external?.provider.problem;
+  const { signingKeySeconds: age, hasFirstPassword } = logins?.figures() ?? {};
+  return {
+    mode,
+    ...(publicUrl && { publicUrl }),
+    ...(off !== undefined && { off }),
+    ...(problem !== undefined && { problem }),
+    ...(age !== undefined && { keySince: new Date(Date.now() - age * 1000).toISOString() }),
+    ...(hasFirstPassword && { hasFirstPassword }),
+  };
 }
 
 /** Who verifies the tokens of an issuer; undefined: the cluster. */

@@ -60,6 +60,7 @@ export const identity: Benchmark = {
     requests: { what: 'GET /user/profile with a known token, the controller', unit: 'CPU-ms' },
     calls: { what: 'the same: requests to the API server, for each', unit: '', budget: { exactly: 0 } },
     ...Object.fromEntries(Object.entries(LOADS).flatMap(([key, load]) => Object.entries(rowsOf(key, load)))),
+    refused: { what: 'of these logins: refused for their number', unit: '', budget: { exactly: 0 } },
     guessWrites: {
       what: 'objects written in a second of these wrong logins',
       unit: '/s',
@@ -103,9 +104,11 @@ export const identity: Benchmark = {
       `each load for ${by(context, SECONDS)} s beside ${POLLS_PER_SECOND} polls a second of ${by(context, NODES)} nodes, whose p99 is given; CPU is that of controller, API server and etcd, without the polls`,
     ];
     for (const key of Object.keys(LOADS)) {
+      const { refused } = people;
       const { writes, reads, ...measured } = await besidePolls(context, stack, key, sends[key as keyof typeof sends]);
       Object.assign(figures, measured);
       const count = (LOADS[key]?.perSecond ?? 0) * by(context, SECONDS);
+      if (key === 'logins') figures.refused = people.refused - refused;
       if (key === 'guesses') figures.guessWrites = writes.total / by(context, SECONDS);
       notes.push(
         `${key}: written ${describeRequests(writes, count)}; read ${describeRequests(reads, count)}, for each`,

@@ -13,7 +13,7 @@ const OPTIONS = {
 async function serve(options: Partial<CrossOriginOptions> = {}) {
   const handle = createCrossOrigin({ ...OPTIONS, ...options });
   const server = createServer((request, response) => {
-    if (!handle?.(request, response)) response.writeHead(418).end();
+    if (!handle(request, response)) response.writeHead(418).end();
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   atEnd(() => server.close());
@@ -93,14 +93,21 @@ describe('a script of the console', () => {
     'https://console.example:8443',
     'https://console.example/',
     'HTTPS://CONSOLE.EXAMPLE',
-    'https://plant.example',
     'null',
     '*',
   ])('is no script of %s, which may request nothing', async (origin) => {
     for (const path of [...WITH_COOKIES, ...WITHOUT_COOKIES]) {
       expect(await ask('OPTIONS', path, preflight(origin))).toEqual({ status: 418, vary: 'Origin' });
-      expect(await ask('POST', path, { origin })).toEqual({ status: 418, vary: 'Origin' });
+      const { status, vary, ...sharing } = await ask('POST', path, { origin });
+      expect([path, status, sharing]).toEqual([path, path.includes('/interaction/') ? 403 : 418, {}]);
+      expect(vary).toBe(status === 418 ? 'Origin' : null);
     }
+  });
+
+  test('takes the place of no script of the controller, and of no program', async () => {
+    for (const path of WITH_COOKIES)
+      for (const headers of [{ origin: 'https://plant.example' }, {}] as Record<string, string>[])
+        expect(await ask('POST', path, headers)).toEqual({ status: 418, vary: 'Origin' });
   });
 
   test('redeems no code of the provider without a client of its own', async () => {
@@ -109,6 +116,10 @@ describe('a script of the console', () => {
   });
 });
 
-test('a console of the same origin needs no header', () => {
-  expect(createCrossOrigin({ ...OPTIONS, consoleUrl: 'https://plant.example/console' })).toBeUndefined();
+test('a console of the same origin needs no header, and others take no step there either', async () => {
+  const ask = await serve({ consoleUrl: 'https://plant.example/console' });
+  const path = '/api/v3/user/interaction/u1/login';
+  for (const method of ['POST', 'OPTIONS'])
+    expect(await ask(method, path, preflight('https://plant.example'))).toEqual(NOTHING);
+  expect(await ask('POST', path, { origin: 'https://evil.example' })).toMatchObject({ status: 403 });
 });

@@ -1,4 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { HttpError, replyTo } from './http-error.ts';
+import { send } from './reply.ts';
 
 export interface CrossOriginOptions {
   /** URL of the console whose scripts may call this controller */
@@ -9,8 +11,14 @@ export interface CrossOriginOptions {
 }
 
 /** What a script of the console may request from another origin. All other paths have no header of cross-origin requests. */
-const SHARED: readonly { path: RegExp; methods: string; hasCookies?: true; needsClient?: true }[] = [
-  { path: /^\/api\/v3\/user\/interaction\/[^/]+(?:\/[a-z-]+)?\/?$/, methods: 'GET, POST', hasCookies: true },
+const SHARED: readonly { path: RegExp; methods: string; hasCookies?: true; needsClient?: true; isGuarded?: true }[] = [
+  {
+    path: /^\/api\/v3\/user\/interaction\/[^/]+(?:\/[a-z-]+)?\/?$/,
+    methods: 'GET, POST',
+    hasCookies: true,
+    // Its cookie makes a step count, and a body without a type needs no preflight request.
+    isGuarded: true,
+  },
   // Its cookie lets the browser of the last login continue while the account is locked.
   { path: /^\/api\/v3\/user\/login\/?$/, methods: 'POST', hasCookies: true },
   { path: /^\/api\/v3\/user\/(?:refresh|logout)\/?$/, methods: 'POST' },
@@ -20,12 +28,11 @@ const MAX_AGE_SECONDS = 600;
 
 /**
  * Permits scripts of a console of another origin the login, and nothing else; the exact origin is compared, and never reflected.
- * Undefined where there is no such console. The handler serves preflight requests alone, and adds headers to the others.
+ * The handler serves preflight requests, adds headers to the others, and refuses steps that scripts of a third origin take.
  */
 export function createCrossOrigin({ consoleUrl, publicUrl, hasConsoleClient }: CrossOriginOptions) {
   const { origin } = new URL(consoleUrl);
   const { origin: own, pathname } = new URL(publicUrl);
-  if (origin === own) return undefined;
   const base = pathname.replace(/(?<!\/)\/+$/, '');
   const rules = SHARED.filter(({ needsClient }) => !needsClient || hasConsoleClient);
 
@@ -34,8 +41,14 @@ export function createCrossOrigin({ consoleUrl, publicUrl, hasConsoleClient }: C
     const path = target.startsWith(`${base}/`) ? target.slice(base.length) : target;
     const rule = rules.find((one) => one.path.test(path));
     if (!rule) return false;
+    const { origin: asking } = request.headers;
+    if (rule.isGuarded && request.method === 'POST' && asking !== undefined && asking !== own && asking !== origin) {
+      send(response, replyTo(strange()), { closing: true });
+      return true;
+    }
+    if (origin === own) return false;
     response.setHeader('vary', 'Origin');
-    if (request.headers.origin !== origin) return false;
+    if (asking !== origin) return false;
     response.setHeader('access-control-allow-origin', origin);
     if (rule.hasCookies) response.setHeader('access-control-allow-credentials', 'true');
     if (request.method !== 'OPTIONS' || request.headers['access-control-request-method'] === undefined) {
@@ -52,3 +65,5 @@ export function createCrossOrigin({ consoleUrl, publicUrl, hasConsoleClient }: C
     return true;
   };
 }
+
+const strange = () => new HttpError(403, 'FORBIDDEN', 'a page of another origin takes no step of a login');

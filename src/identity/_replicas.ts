@@ -22,10 +22,14 @@ const ISSUER = 'http://127.0.0.1:51121/oidc';
 export const BY: LoginContext = { address: '192.0.2.7', requestId: 'r1' };
 export const PASSWORD = 'Correct-Horse-7';
 
-/** Starts replicas in a new namespace, which end with the present test or with the file. */
+/** Starts replicas in a new namespace, or in one where others run; they end with the present test or with the file. */
 export async function startIdentities(
   count: number,
-  { isNew = true, ...overrides }: Partial<IdentityOptions> & { isNew?: boolean } = {},
+  {
+    isNew = true,
+    namespace: given,
+    ...overrides
+  }: Partial<IdentityOptions> & { isNew?: boolean } = {},
 ): Promise<IdentityReplica[]> {
   const config = () => {
     const made = new KubeConfig();
@@ -34,9 +38,9 @@ export async function startIdentities(
   };
   const cleanup = new AsyncDisposableStack();
   atEnd(() => cleanup.disposeAsync());
-  const namespace = `identity-${randomUUID().slice(0, 8)}`;
+  const namespace = given ?? `identity-${randomUUID().slice(0, 8)}`;
   const first = cleanup.use(createClient({ config }));
-  await first.request('POST', '/api/v1/namespaces', { metadata: { name: namespace } });
+  if (given === undefined) await first.request('POST', '/api/v1/namespaces', { metadata: { name: namespace } });
   if (isNew) await readRevisionKey({ client: first, namespace, log: silentLog }, new AbortController().signal);
   const replicas: IdentityReplica[] = [];
   for (let i = 0; i < count; i++) {

@@ -190,6 +190,10 @@ export function createIdentity(options: IdentityOptions): Logins {
     },
     restored: endLogins,
     figures: () => ({
+      hasFirstPassword: secrets.list().some((secret) => {
+        const { bootstrap = false, mustChange = false } = factsOf(secret) ?? {};
+        return bootstrap && mustChange;
+      }),
       interactions: artefacts.interactions,
       sessions: secrets.list().reduce((sum, secret) => sum + (factsOf(secret)?.sessions ?? 0), 0),
       ...(keys.signsFrom !== undefined && { signingKeySeconds: Math.max(0, now() - keys.signsFrom) / 1000 }),

@@ -214,7 +214,7 @@ export function createInteractions(options: InteractionsOptions): Interactions {
     },
   };
 
-  /** A whole login ends the count of wrong attempts, and no lock; its browser is the one that may try during the next. */
+  /** A whole login ends the count of wrong attempts, and no lock; its browser may try during the next. */
   async function remember(uuid: string, signal: AbortSignal): Promise<string> {
     const device = randomBytes(32).toString('base64url');
     await users.change(

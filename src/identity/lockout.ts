@@ -5,7 +5,6 @@ import type { LoginPolicy } from '../subjects/identity/rules/policy.ts';
 import type { LoginMetrics } from './contract/metrics.ts';
 import type { LoginEvents, Strangers } from './contract/strangers.ts';
 import type { AccountLockout, AttemptDoor, StoredUser, UserStore } from './contract/users.ts';
-import { createHashQueue } from './hash-queue.ts';
 
 /**
  * Doors that ask for the password and the code at once. Another door proves a part: if it reset, who knows the password could
@@ -15,12 +14,6 @@ const RESETTING: ReadonlySet<AttemptDoor> = new Set(['login', 'mfa-disable']);
 const NONE = { failed: 0, lockedUntil: 0 };
 
 const changedAt = ({ secrets: { password } }: StoredUser) => password?.changedAt;
-
-/**
- * Attempts at once; more wait. What strangers may write has room for these, so that people who come at the same time wait for each
- * other rather than be refused.
- */
-const AT_ONCE = { parallel: 5, waiting: 64 } as const;
 
 export interface LockoutOptions {
   users: UserStore;
@@ -52,14 +45,11 @@ export function createLockout({ users, policy, strangers, events, metrics, now }
     return result && { user, ...result };
   }
 
-  const turns = createHashQueue(AT_ONCE);
   return {
     async attempt(...given) {
-      const [, { address }, { door }, signal] = given;
+      const [, , { door }] = given;
       try {
-        // Who is refused anyway takes no place in the queue.
-        strangers.check(address);
-        return await turns.run(() => attempt(...given), signal);
+        return await attempt(...given);
       } catch (error) {
         if (error instanceof HttpError && error.status === 429) metrics?.loginAttempt({ door, outcome: 'refused' });
         throw error;

@@ -8,7 +8,7 @@ import { createLockout } from './lockout.ts';
 /** What counts once, 20 times at the same time over two replicas and a real API server. */
 const TIMES = 20;
 const never = new AbortController().signal;
-const freely = { check() {}, charge: () => ({ refund() {} }), interaction() {}, failed() {} };
+const freely = { charge: () => ({ refund() {} }), interaction() {}, failed() {} };
 
 async function withUser(email = 'ann@example.com') {
   const replicas = await startIdentities(2);

@@ -27,18 +27,13 @@ export function createStrangers({ clock, replicas }: StrangersOptions): Stranger
     });
   };
 
-  function check(address: string) {
-    const hasFailed = failures.waitMs(address) > 0;
-    const waitMs = writes.waitMs('', hasFailed ? WRITES.burst / 2 : 0);
-    if (waitMs > 0) refuse(waitMs);
-  }
-
   return {
-    check,
     charge(address) {
-      check(address);
       // Each replica has its share of the writes.
       const cost = Math.max(1, replicas());
+      const hasFailed = failures.waitMs(address) > 0;
+      const waitMs = writes.waitMs('', hasFailed ? WRITES.burst / 2 : 0);
+      if (waitMs > 0) refuse(waitMs);
       writes.charge('', cost);
       let isCharged = true;
       return {

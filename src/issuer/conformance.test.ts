@@ -71,7 +71,7 @@ describe('a login', () => {
     expect(idToken.auth_time).toBeGreaterThanOrEqual(before - 1);
   });
 
-  it('does not take place without a response_type, and the client is told', async () => {
+  it('does not take place without a response_type, and the client gets the error', async () => {
     expect(errorOf(await provider.authorize({ response_type: undefined }))).toBe('invalid_request');
   });
 

@@ -187,7 +187,7 @@ function pinUrls(provider: Provider, publicUrl: string): void {
   });
 }
 
-/** Headers that let scripts of another origin read the answer: those of the controller stay, those of the library do not. */
+/** Headers that let scripts of another origin read the answer. */
 const sharing = (ctx: KoaContextWithOIDC) =>
   Object.entries(ctx.response.headers).filter(([name]) => name.startsWith('access-control-'));
 
@@ -202,6 +202,7 @@ async function guard(ctx: KoaContextWithOIDC, next: () => Promise<unknown>): Pro
   }
   const given = sharing(ctx);
   await next();
+  // The library permits more than the controller does.
   for (const [name] of sharing(ctx)) ctx.remove(name);
   for (const [name, value] of given) ctx.set(name, String(value));
   if (ctx.status === 404 && !ctx.body) {

@@ -26,7 +26,7 @@ const code = field(
 const newPassword = (label: string, name: string) =>
   field(label, name, 'type="password" autocomplete="new-password" maxlength="128"');
 
-/** One view for each step of a login, and for what is before and after it. */
+/** One view for each step of a login, for its begin and for its end. */
 const VIEWS: readonly View[] = [
   {
     name: 'wait',

@@ -743,7 +743,7 @@ describe('people who log in', () => {
     },
   );
 
-  test('who may bind all groups gives several, and another e-mail', async () => {
+  test('a user who may bind all groups gives several, and another e-mail', async () => {
     const kube = person('skerry', 'admin');
     const several = user('new', { groups: ['line-a', 'line-b', 'admin'] });
     expect(await verdict(kube, 'POST', users, several)).toBe('allowed');

@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest';
 import { createVirtualClock } from '../kube/_util.ts';
 import { LEASES, type Lease } from '../kube/mod.ts';
+import { systemClock } from '../lib/clock.ts';
 import { startTestCluster } from '../rest/_cluster.ts';
 import { REPLICA_TIMES } from '../rules/replica.ts';
-import { createReplicas, replicaUuid, startHeartbeat } from './replicas.ts';
+import { createReplicas, listNews, replicaUuid, startHeartbeat } from './replicas.ts';
 
 /** Replicas and their Leases on a real API server. */
 const signal = AbortSignal.timeout(60_000);
@@ -34,6 +35,18 @@ test('a replica knows how many are active', async () => {
   await alone[Symbol.asyncDispose]();
   await using third = heartbeat('counts-third');
   await expect.poll(() => third.active).toBe(before + 1);
+});
+
+test('the Lease of a replica says how logins are, and shows a clock that is wrong', async () => {
+  const login = () => ({ mode: 'embedded' as const, publicUrl: 'http://plant.example' });
+  await using _ = heartbeat('news', { login });
+  await using _late = heartbeat('late', { clock: { ...systemClock, wall: () => Date.now() - 60_000 } });
+  const newsOf = async (identity: string) => {
+    const news = await listNews({ client, namespace, clock: systemClock }, AbortSignal.timeout(10_000));
+    return news.find((one) => one.identity === identity);
+  };
+  await expect.poll(() => newsOf('news')).toEqual({ identity: 'news', login: login() });
+  await expect.poll(async () => (await newsOf('late'))?.skewSeconds).toBeLessThan(-55);
 });
 
 test('the Lease of a replica says its version and the release of the agent that it has for machines', async () => {

@@ -4,6 +4,7 @@ import { createOrUpdate, isNotFound, type KubeClient, LEASES, type Lease } from 
 import { jittered } from '../lib/backoff.ts';
 import { type Clock, sleep, systemClock } from '../lib/clock.ts';
 import { type Log, silentLog } from '../lib/log.ts';
+import { clockSkew, type LoginState } from '../rules/login-state.ts';
 import { uuid5 } from '../rules/names.ts';
 import { REPLICA_TIMES, type Replica, replicasToRemove } from '../rules/replica.ts';
 
@@ -31,6 +32,7 @@ interface About {
   processId: number;
   version?: string;
   agentRelease?: string;
+  login?: LoginState;
 }
 /** What users changed. */
 interface Edit {
@@ -104,6 +106,33 @@ function replicaOf({ metadata, spec = {} }: Lease, now: number): Replica {
   };
 }
 
+/** What an active replica says of logins, and by how many seconds its clock is ahead of the API server's. */
+export interface ReplicaNews {
+  identity: string;
+  login?: LoginState;
+  skewSeconds?: number;
+}
+
+/** What the active replicas say in their Leases. */
+export async function listNews(options: Required<ReplicasOptions>, signal: AbortSignal): Promise<ReplicaNews[]> {
+  const found = await listReplicas(options, signal);
+  return found.flatMap(({ lease: { metadata, spec }, replica }) => {
+    if (!replica.isActive) return [];
+    const { login } = parsed<About>(metadata.annotations?.[ANNOTATIONS.replica]);
+    // The API server writes the times of managers by its own clock.
+    const managers = (metadata.managedFields ?? []) as { manager?: string; time?: string }[];
+    const written = managers.find(({ manager }) => manager === FIELD_MANAGERS.controller)?.time;
+    const skewSeconds = clockSkew(spec?.renewTime, written);
+    return [
+      {
+        identity: spec?.holderIdentity ?? '',
+        ...(login && { login }),
+        ...(skewSeconds !== undefined && { skewSeconds }),
+      },
+    ];
+  });
+}
+
 function parsed<T>(text: string | undefined): Partial<T> {
   try {
     return JSON.parse(text ?? '{}') as Partial<T>;
@@ -120,6 +149,7 @@ export interface HeartbeatOptions extends ReplicasOptions {
   version: string;
   /** Version of the latest release of the agent that this replica has for machines. */
   agentRelease?: () => Promise<string | undefined>;
+  login?: () => LoginState;
   log?: Log;
 }
 
@@ -131,7 +161,8 @@ export interface Heartbeat extends AsyncDisposable {
 
 /** Keeps the Lease of this replica until disposed; then it is inactive at once. Failures are repeated, and stop nothing. */
 export function startHeartbeat(options: HeartbeatOptions): Heartbeat {
-  const { client, namespace, identity, host, version, agentRelease, log = silentLog, clock = systemClock } = options;
+  const { client, namespace, identity, host, version, agentRelease, login, log = silentLog } = options;
+  const { clock = systemClock } = options;
   const uuid = replicaUuid(namespace, identity);
   const ref = { namespace, name: leaseName(uuid) };
   const stop = new AbortController();
@@ -200,7 +231,11 @@ export function startHeartbeat(options: HeartbeatOptions): Heartbeat {
     while (!stop.signal.aborted) {
       try {
         const release = await agentRelease?.();
-        about = { host, processId: process.pid, version, ...(release !== undefined && { agentRelease: release }) };
+        about = {
+          ...{ host, processId: process.pid, version },
+          ...(release !== undefined && { agentRelease: release }),
+          ...(login && { login: login() }),
+        };
         await beat({ timeoutMs: CALL_MS, signal: stop.signal }, identity);
         await look(AbortSignal.any([stop.signal, AbortSignal.timeout(30_000)]));
       } catch (err) {

@@ -48,8 +48,8 @@ export interface FleetFigures {
 
 /** Figures of logins; absent: not known, or of the other mode. */
 interface FiguresOfLogins {
-  sessions?: number;
-  interactions?: number;
+  sessions?: number | undefined;
+  interactions?: number | undefined;
   signingKeySeconds?: number;
   /** 1, or 0 */
   providerUp?: number;

@@ -2,6 +2,9 @@ import { FIELD_MANAGERS, GROUP, VERSION } from '../../../src/api/names.ts';
 import type { BusAccount, Service } from '../../../src/api/v3/index.ts';
 import type { Kind } from '../../../src/kinds/definition.ts';
 import { isForbidden, isNotFound, type KubeObject, LEASES } from '../../../src/kube/mod.ts';
+import { systemClock } from '../../../src/lib/clock.ts';
+import { listNews } from '../../../src/replicas/replicas.ts';
+import { loginProblems } from '../../../src/rules/login-state.ts';
 import { v3Name } from '../../../src/rules/names.ts';
 import { KINDS } from '../../../src/subjects/kinds.ts';
 import { diagnosisTable, structured } from '../../../src/terminal/output.ts';
@@ -21,6 +24,8 @@ const CHECKS: readonly { isBase?: true; run: (context: CommandContext) => Promis
   { isBase: true, run: apiServer },
   { isBase: true, run: definitions },
   { run: controller },
+  { run: logins },
+  { run: clocks },
   { run: nodes },
   { run: platforms },
   { run: messageBus },
@@ -132,6 +137,52 @@ async function controller({ cluster: { client, namespace }, signal, now }: Comma
     if (!isForbidden(error)) throw error;
     return { check, status: 'warning', detail: 'you may not read Leases, so whether a replica leads is not known' };
   }
+}
+
+/** What the active replicas say; undefined where the user may not read it. */
+async function newsOf({ cluster: { client, namespace }, signal, now }: CommandContext) {
+  const clock = { ...systemClock, wall: now };
+  return await listNews({ client, namespace, clock }, signal).catch((error) => {
+    if (!isForbidden(error)) throw error;
+    return undefined;
+  });
+}
+
+const NOT_READ = { status: 'warning', detail: 'you may not read Leases' } as const;
+
+async function logins(context: CommandContext): Promise<Finding> {
+  const check = 'logins';
+  const news = await newsOf(context);
+  if (!news) return { check, ...NOT_READ };
+  const states = news.flatMap(({ login }) => login ?? []);
+  const [first] = states;
+  if (!first) return { check, status: 'ok', detail: 'no replica says anything of them' };
+  // Of two replicas one may reach the provider.
+  const byDetail = new Map(
+    states.flatMap((state) => loginProblems(state, context.now()).map((problem) => [problem.detail, problem.todo])),
+  );
+  if (byDetail.size > 0) {
+    const [todo] = byDetail.values();
+    return { check, status: 'warning', detail: [...byDetail.keys()].join('; '), ...(todo !== undefined && { todo }) };
+  }
+  if (first.off !== undefined) return { check, status: 'ok', detail: `off: ${first.off}` };
+  return { check, status: 'ok', detail: `${first.mode}, at ${first.publicUrl}` };
+}
+
+async function clocks(context: CommandContext): Promise<Finding> {
+  const check = 'clocks';
+  const news = await newsOf(context);
+  if (!news) return { check, ...NOT_READ };
+  const wrong = news.flatMap(({ identity, skewSeconds }) =>
+    skewSeconds === undefined ? [] : [`${identity} by ${skewSeconds} s`],
+  );
+  if (wrong.length === 0) return { check, status: 'ok', detail: "those of the replicas agree with the API server's" };
+  return {
+    check,
+    status: 'warning',
+    detail: `ahead of the API server's: ${some(wrong)}`,
+    todo: 'Synchronise the clocks of the nodes of the cluster: tokens and codes are refused where clocks differ.',
+  };
 }
 
 /** The first names of a list, and how many more there are. */

@@ -1,6 +1,6 @@
 import type { Duties } from '../../subjects/identity/rules/duties.ts';
 
-/** What is known of the logins of a user without its Secret, for its status. */
+/** Facts of the logins of a user without its Secret, for its status. */
 export interface LoginFacts {
   /** undefined for a user that does not exist */
   facts(uuid: string): { duties: Duties; passwordAt: number; lockedUntil: number } | undefined;

@@ -1,6 +1,6 @@
 import type { AttemptDoor } from './users.ts';
 
-/** What is counted of logins. No label has a name, an address or a text of a request. */
+/** Counters of logins. No label has a name, an address or a text of a request. */
 export interface LoginMetrics {
   /**
    * `passed`; `part`: the password was right and the code was not sent; `wrong`; `none`: an unknown, locked or deleted account;
@@ -15,7 +15,7 @@ export interface LoginMetrics {
   refresh(labels: { outcome: 'rotated' | 'same' | 'late' | 'reuse' | 'unknown' }): void;
 }
 
-/** What is read of logins when somebody asks for the metrics. */
+/** Gauges of logins, read when somebody asks for the metrics. */
 export interface LoginFigures {
   /** logins in the browser that are under way */
   interactions: number;
@@ -23,4 +23,6 @@ export interface LoginFigures {
   sessions: number;
   /** age of the key that signs; absent until it is known */
   signingKeySeconds?: number;
+  /** the first administrator has still the generated password */
+  hasFirstPassword: boolean;
 }

@@ -1,7 +1,5 @@
 /** Bounds what people without a login make the installation write. Each method throws 429. */
 export interface Strangers {
-  /** Charges nothing: whether this address would be refused now. */
-  check(address: string): void;
   charge(address: string, device: string | undefined): { refund(): void };
   interaction(address: string): void;
   failed(address: string): void;

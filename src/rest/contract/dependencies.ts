@@ -107,7 +107,7 @@ export interface Objects<T extends StoredObject, I extends string = string> {
   /** Replaces the object on condition of its resourceVersion. */
   replace(object: T, signal: AbortSignal): Promise<T>;
   /**
-   * Deletes exactly this object, not one that was created with its name later. Absence is no error. `ifUnchanged`: throws a conflict
+   * Deletes exactly this object, not another with its name, created later. Absence is no error. `ifUnchanged`: throws a conflict
    * when it has changed since it was read.
    */
   delete(object: T, signal: AbortSignal, options?: { ifUnchanged?: boolean }): Promise<void>;

@@ -15,11 +15,12 @@ const ENV = {
   OIDC_BOOTSTRAP_ADMIN_USERNAME: EMAIL,
   OIDC_BOOTSTRAP_ADMIN_PASSWORD: PASSWORD,
 };
+let cluster: Awaited<ReturnType<typeof startTestCluster>>;
 let replicas: [RunningController, RunningController];
 let turn = 0;
 
 beforeAll(async () => {
-  const cluster = await startTestCluster();
+  cluster = await startTestCluster();
   replicas = [await cluster.startController(ENV), await cluster.startController(ENV)];
   const body = { json: { email: EMAIL, password: PASSWORD } };
   for (const { client } of replicas)
@@ -128,4 +129,14 @@ test.each([
   ['a challenge that is none', '?loopback_port=4711&code_challenge=plain'],
 ])('a login with %s does not begin', async (_, query) => {
   expect((await openBrowser()(`${PUBLIC_URL}/api/v3/user/oauth/authorize${query}`)).status).toBe(400);
+});
+
+test('an address has its attempts at REST and at the provider together', async () => {
+  const limits = { AUTH_RATE_LIMIT_MAX_REQUESTS: '4', AUTH_RATE_LIMIT_WINDOW_MS: '3600000' };
+  const { url, client } = await cluster.startController({ ...ENV, ...limits });
+  const login = async () => (await client.post('/user/login', { json: { email: EMAIL, password: 'wrong' } })).status;
+  const me = async () => (await fetch(`${url}/oidc/me`, { headers: { authorization: 'Bearer wrong' } })).status;
+  for (const attempt of [login, me, login, me]) expect(await attempt()).not.toBe(429);
+  for (const attempt of [login, me]) expect(await attempt()).toBe(429);
+  expect((await fetch(`${url}/oidc/jwks`)).status).toBe(200);
 });

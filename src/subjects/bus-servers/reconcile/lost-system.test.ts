@@ -97,7 +97,7 @@ describe('a server of the hub', () => {
     expect(await obeys(server.url, former)).toBe(true);
     const open = await clientWithStream(server.url);
     await lose('SYS');
-    // The leader goes on by its open connection, and another one has the next account alone.
+    // The leader continues by its open connection; another leader has credentials of the next account alone.
     await fleet.nextTerm();
     await until(readyOf).toMatchObject({ status: 'False', reason: 'BusServersBehind' });
     expect(await obeys(server.url, userOf('SYS', 'admin-hub'))).toBe(false);

@@ -61,21 +61,21 @@ test.each(CASES)(
       if (!stored) throw new Error('there is no hub');
       fleet.cluster.edit(stored, ({ spec }) => Object.assign(spec, changes));
     };
-    /** Steps that refused writes held up. */
-    const heldUp: string[] = [];
+    /** Steps that had to wait for refused writes. */
+    const delayed: string[] = [];
     /** Takes a step, and waits until what follows from it is there. */
     async function step(name: string, begin: () => unknown, isDone: () => Promise<boolean>): Promise<void> {
       const before = refused.count;
       refused.nextRound();
       await begin();
       await fleet.settle();
-      if (refused.count > before && !(await isDone())) heldUp.push(name);
+      if (refused.count > before && !(await isDone())) delayed.push(name);
       refused.relent();
       await expect.poll(isDone, { timeout: 30_000 }).toBe(true);
     }
 
     refused.begin(refusal, resources, { lasts: true });
-    // The leader makes a hub anew once the former one is gone.
+    // The leader makes a hub anew once the former one is removed.
     await step('made', fleet.reset, async () => {
       const isWhole = (await found()) === Object.keys(CHILDREN).length;
       return isWhole && hub()?.status?.members === 3 && bus.texts(HUB_NAMES.config)['store-key'] !== undefined;
@@ -95,7 +95,7 @@ test.each(CASES)(
       async () => (await found()) === 0 && hub()?.status?.host === 'bus.example',
     );
     expect(bus.texts(HUB_NAMES.config)['store-key']).toBeDefined();
-    expect(heldUp).not.toEqual([]);
+    expect(delayed).not.toEqual([]);
   },
   120_000,
 );

@@ -45,7 +45,7 @@ const subjects = (binding: string) =>
   (fleet.stores.roleBindings.get(NAMESPACE, binding)?.subjects ?? []).map(({ name }) => name.replace('skerry:', ''));
 const bindings = () => fleet.stores.roleBindings.list().map(({ metadata }) => metadata.name);
 
-/** What is true at every moment. */
+/** Holds at every moment. */
 function check(when: string): void {
   for (const [email, name] of emails) {
     const isBound = bindings().some((binding) => subjects(binding).includes(email));
@@ -111,10 +111,14 @@ async function story(): Promise<string[]> {
     await rest.rename(ofAnn, email, never);
   }
   await settled('renamed');
-  const renamed = `bob-2-${id}@plant.example`;
-  emails.set(renamed, ofBob);
-  const object = userOf(ofBob) as AuthUser;
-  await client.replace(authUserKind.resource, { ...object, spec: { ...object.spec, email: renamed } }, asRest);
+  const [between, renamed] = [`bob-2-${id}@plant.example`, `bob-3-${id}@plant.example`];
+  for (const email of [between, renamed]) {
+    emails.set(email, ofBob);
+    const object = userOf(ofBob) as AuthUser;
+    await client.replace(authUserKind.resource, { ...object, spec: { ...object.spec, email } }, asRest);
+    // A leader that died here knew of the first of the two.
+    if (email === between) await fleet.settle();
+  }
   await settled('renamed by kubectl');
   for (const [name, email, former] of [
     [ofAnn, others[1], ann],
@@ -131,7 +135,7 @@ async function story(): Promise<string[]> {
   fleet.time.now += FORMER_NAME_MS + 1_000;
   await fleet.nextTerm();
   await settled('an hour later');
-  for (const former of [ann, bob, others[0]])
+  for (const former of [ann, bob, between, others[0]])
     if (subjects('line').includes(former)) amiss.push(`an hour later a binding still names ${former}`);
   if (userOf(ofAnn)?.status?.formerEmails || userOf(ofAnn)?.metadata.annotations?.['skerry.dev/former-emails'])
     amiss.push('an hour later the user still has former e-mails');
