@@ -63,7 +63,8 @@ export async function startHttpd({ dir, port, url, client, behind, guarded, log 
     ...paths.map((path) => `ProxyPass ${path} ${behind[path]}`),
     // The module answers there itself, also to a browser that does not say that it shows pages.
     ...[...guarded, new URL(client.redirectUri).pathname].map(
-      (path) => `<Location ${path}>\n  AuthType openid-connect\n  Require valid-user\n  OIDCUnAuthAction auth true\n</Location>`,
+      (path) =>
+        `<Location ${path}>\n  AuthType openid-connect\n  Require valid-user\n  OIDCUnAuthAction auth true\n</Location>`,
     ),
   ];
   writeFileSync(file, `${lines.join('\n')}\n`, { mode: 0o600 });

@@ -193,8 +193,7 @@ async function grantError(error: unknown, { refused, unavailable }: GrantAnswers
       'NOT_IMPLEMENTED',
       'the provider does not offer this form of login to this controller: log in with the browser',
     );
-  if (code === 'invalid_client')
-    return unavailable('it does not accept OIDC_CLIENT_ID and OIDC_CLIENT_SECRET', error);
+  if (code === 'invalid_client') return unavailable('it does not accept OIDC_CLIENT_ID and OIDC_CLIENT_SECRET', error);
   return unavailable(providerProblem(error), error);
 }
 
