@@ -144,7 +144,7 @@ export async function liveWithLogins({ stack, url }: Options): Promise<IdentityC
     await (await fetch(`${url}/api/v3/user/oauth/callback?code=${strange}&state=${strange}`)).text(),
   );
   const challenge = createHash('sha256').update(strange).digest('base64url');
-  const query = `client_id=controller&response_type=code&state=${strange}&nonce=${strange}&code_challenge=${challenge}`;
+  const query = `client_id=controller&response_type=code&state=any&nonce=${strange}&code_challenge=${challenge}`;
   outputs.set(
     'provider, a wrong request',
     await (await fetch(`${url}/oidc/auth?${query}`, { redirect: 'manual' })).text(),

@@ -242,7 +242,7 @@ const endOf = (env: Record<string, string>, ...args: readonly string[]) =>
     execFile(
       process.execPath,
       [join(ROOT, 'src/main.ts'), ...args],
-      { env: { ...process.env, LOG_LEVEL: 'debug', ...env }, timeout: 30_000, maxBuffer: 2 ** 26 },
+      { env: { ...process.env, LOG_LEVEL: 'debug', ...env }, timeout: 120_000, maxBuffer: 2 ** 26 },
       (_, stdout, stderr) => resolve(stdout + stderr),
     );
   });

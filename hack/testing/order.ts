@@ -14,6 +14,8 @@ const LONG: readonly string[] = [
   'e2e/upgrade.test.ts',
   'e2e/installation.test.ts',
   'e2e/hostile/controller.test.ts',
+  'e2e/identity-kubectl.test.ts',
+  'e2e/identity-provider-down.test.ts',
   'e2e/restore.test.ts',
   'e2e/certificates.test.ts',
   'e2e/main-job.test.ts',
