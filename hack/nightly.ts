@@ -58,6 +58,11 @@ const RUNS: readonly Run[] = [
     command: tests('e2e', 'e2e/browser-login.test.ts'),
   },
   {
+    name: 'identity',
+    about: 'random operations of users at two replicas, and random attempts to give more than one has, against models',
+    command: tests('api', 'src/identity/property.api.test.ts', 'src/subjects/access/escalation.api.test.ts'),
+  },
+  {
     name: 'sessions',
     about:
       'sessions of a GiB over a slow link, unread and whole, with what they take of memory; a link that is cut; an agent that is killed',
