@@ -1,5 +1,8 @@
 /** Helpers of the tests in this folder. */
 import { createVirtualTime, type VirtualTime } from '../../hack/testing/virtual-time.ts';
+
+export { settled as settle } from '../../hack/testing/virtual-time.ts';
+
 import type { Clock } from '../lib/clock.ts';
 import type { KubeObject, Resource } from './object.ts';
 
@@ -39,11 +42,6 @@ export function createVirtualClock(wall = 1_800_000_000_000): VirtualClock {
   const start = 1_000;
   const time = createVirtualTime(start);
   return { now: () => time.now, wall: () => wall + time.now - start, after: time.after, advance: time.advance };
-}
-
-/** Resolves after all promises that can settle now have settled. */
-export function settle(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }
 
 /** Resolves as soon as `condition` is true; the only way in which tests wait. The error names what it waited for. */
