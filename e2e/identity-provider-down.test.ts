@@ -74,10 +74,12 @@ async function agentFollows(): Promise<void> {
   seconds += 1;
   const spec = { watchdogEnabled: false, statusFrequency: seconds };
   await stack.apply(manifest('EdgeNode', { name: 'gw-provider' }, spec));
-  await until('the machine to have the edit', async () => {
+  const hasEdit = async () => {
     const { stdout } = await agent.cli('config', '--output', 'json');
     return JSON.parse(stdout).statusFrequencySeconds === seconds;
-  });
+  };
+  // An agent whose long poll missed the edit polls again after a minute.
+  await until('the machine to have the edit', hasEdit, { timeoutMs: 90_000 });
 }
 
 /** What stands in for Dex at its port. */
