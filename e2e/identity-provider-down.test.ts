@@ -53,7 +53,7 @@ async function ask(
   return { status: response.status, body: JSON.parse((await response.text()) || '{}') } satisfies Answer;
 }
 const logIn = () => ask('/user/login', { body: { email: DEX_USERS.ann.email, password: DEX_PASSWORD } });
-const newToken = () =>
+const newToken = (timeoutMs = 60_000) =>
   until(
     'a login',
     async () => {
@@ -62,7 +62,7 @@ const newToken = () =>
       return body.accessToken ?? '';
     },
     // Attempts from one address are bounded.
-    { intervalMs: 1_000 },
+    { intervalMs: 1_000, timeoutMs },
   );
 const statusOf = (token: string, url?: string) =>
   ask('/iofog-list', { token, ...(url && { url }) }).then(({ status }) => status);
@@ -74,10 +74,12 @@ async function agentFollows(): Promise<void> {
   seconds += 1;
   const spec = { watchdogEnabled: false, statusFrequency: seconds };
   await stack.apply(manifest('EdgeNode', { name: 'gw-provider' }, spec));
-  await until('the machine to have the edit', async () => {
+  const hasEdit = async () => {
     const { stdout } = await agent.cli('config', '--output', 'json');
     return JSON.parse(stdout).statusFrequencySeconds === seconds;
-  });
+  };
+  // An agent whose long poll missed the edit polls again after a minute.
+  await until('the machine to have the edit', hasEdit, { timeoutMs: 90_000 });
 }
 
 /** What stands in for Dex at its port. */
@@ -128,7 +130,11 @@ const TROUBLES: Record<string, () => Promise<() => unknown>> = {
   }),
 };
 
-describe.each(Object.entries(TROUBLES))('while the provider is %s', (name, begin) => {
+/** The others are for the night. */
+const BY_DAY: readonly string[] = ['away', 'frozen', 'a server that answers with other JSON'];
+const isChosen = ([name]: [string, unknown]) => process.env.SKERRY_NIGHTLY !== undefined || BY_DAY.includes(name);
+
+describe.each(Object.entries(TROUBLES).filter(isChosen))('while the provider is %s', (name, begin) => {
   test('known tokens, agents and the readiness of pods stay, and /status alone says why nobody can log in', async () => {
     const [used, unused] = [await newToken(), await newToken()];
     expect(await statusOf(used)).toBe(200);
@@ -194,7 +200,8 @@ test('tokens of keys that the provider no longer has are refused, once its next 
   await dex.stop();
   // Its keys are in memory: the next process has others.
   dex = await openDex();
-  const next = await newToken();
+  // It is asked for its keys every ten seconds at most.
+  const next = await newToken(30_000);
   expect(await statusOf(next)).toBe(200);
   expect(await statusOf(former)).toBe(401);
   const [, claims] = next.split('.');

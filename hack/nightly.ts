@@ -284,6 +284,11 @@ const RUNS: readonly Run[] = [
     command: tests('e2e', 'e2e/machines/armv7.test.ts'),
   },
   {
+    name: 'provider-down',
+    about: 'the provider of the users away, frozen, and talking nonsense in three ways',
+    command: tests('e2e', 'e2e/identity-provider-down.test.ts'),
+  },
+  {
     name: 'foreign-client',
     about: 'Apache with mod_auth_openidc as a client of the provider of the controller',
     command: tests('e2e', 'e2e/foreign-client.test.ts'),

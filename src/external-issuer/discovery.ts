@@ -44,6 +44,8 @@ export interface ProviderDiscovery extends Disposable {
   configuration(signal: AbortSignal): Promise<Configuration>;
 }
 
+/** A configuration remembers the keys of ID tokens for a minute, whatever tokens come; another one asks for them again. */
+const REMEMBERED_MS = 10_000;
 const RETRY: Backoff = { baseMs: 1_000, factor: 2, maxMs: 60_000, jitter: 0.3 };
 const ENDPOINTS = ['authorization_endpoint', 'token_endpoint', 'jwks_uri'] as const;
 const FURTHER_ENDPOINTS = ['userinfo_endpoint', 'revocation_endpoint'] as const;
@@ -57,7 +59,7 @@ export const providerUnavailable = (problem: string, cause?: unknown) =>
 
 export function createDiscovery(options: DiscoveryOptions): ProviderDiscovery {
   const { issuer, log, clock = systemClock, random = Math.random } = options;
-  let known: Configuration | undefined;
+  let known: { make: () => Configuration; present: Configuration; madeAt: number } | undefined;
   let problem: string | undefined;
   let underWay: Promise<Configuration> | undefined;
   let failures = 0;
@@ -66,10 +68,11 @@ export function createDiscovery(options: DiscoveryOptions): ProviderDiscovery {
 
   function ask(): Promise<Configuration> {
     underWay = discover(options).then(
-      (configuration) => {
-        [known, problem, underWay] = [configuration, undefined, undefined];
+      (make) => {
+        const present = make();
+        [known, problem, underWay] = [{ make, present, madeAt: clock.now() }, undefined, undefined];
         if (failures > 0) log.info({ issuer }, 'The OpenID provider answers');
-        return configuration;
+        return present;
       },
       (error: Error) => {
         [problem, underWay] = [`${issuer}: ${providerProblem(error)}`, undefined];
@@ -89,7 +92,11 @@ export function createDiscovery(options: DiscoveryOptions): ProviderDiscovery {
       return problem;
     },
     async configuration(signal) {
-      if (known) return known;
+      if (known) {
+        if (clock.now() - known.madeAt > REMEMBERED_MS)
+          known = { ...known, present: known.make(), madeAt: clock.now() };
+        return known.present;
+      }
       if (underWay) return await untilAborted(underWay, signal);
       throw providerUnavailable(problem ?? `${issuer}: it has not been asked yet`);
     },
@@ -100,7 +107,7 @@ export function createDiscovery(options: DiscoveryOptions): ProviderDiscovery {
   };
 }
 
-async function discover({ request, ...client }: DiscoveryOptions): Promise<Configuration> {
+async function discover({ request, ...client }: DiscoveryOptions): Promise<() => Configuration> {
   const execute = client.allowsHttp ? [allowInsecureRequests] : [];
   const found = await discovery(new URL(client.issuer), client.clientId, undefined, undefined, {
     [customFetch]: request,
@@ -109,17 +116,19 @@ async function discover({ request, ...client }: DiscoveryOptions): Promise<Confi
   const { supportsPKCE: _, ...metadata } = found.serverMetadata();
   const problem = endpointProblem(metadata, client.allowsHttp);
   if (problem !== undefined) throw new ProviderReplyError(problem);
-  const configuration = new Configuration(
-    metadata,
-    client.clientId,
-    { client_secret: client.clientSecret, [clockTolerance]: CLOCK_TOLERANCE },
-    authenticationOf(metadata)(client.clientSecret),
-  );
-  configuration[customFetch] = request;
-  // Without it, nothing checks the signature of an ID token.
-  enableNonRepudiationChecks(configuration);
-  for (const step of execute) step(configuration);
-  return configuration;
+  return () => {
+    const configuration = new Configuration(
+      { ...metadata },
+      client.clientId,
+      { client_secret: client.clientSecret, [clockTolerance]: CLOCK_TOLERANCE },
+      authenticationOf(metadata)(client.clientSecret),
+    );
+    configuration[customFetch] = request;
+    // Without it, nothing checks the signature of an ID token.
+    enableNonRepudiationChecks(configuration);
+    for (const step of execute) step(configuration);
+    return configuration;
+  };
 }
 
 /** Providers that say nothing of it accept the basic form (OpenID Connect Discovery 1.0, section 3). */
