@@ -59,8 +59,14 @@ const RUNS: readonly Run[] = [
   },
   {
     name: 'identity',
-    about: 'random operations of users at two replicas, and random attempts to give more than one has, against models',
-    command: tests('api', 'src/identity/property.api.test.ts', 'src/subjects/access/escalation.api.test.ts'),
+    about:
+      'random operations of users at two replicas, random attempts to give more than one has, and user names by the time of answers',
+    command: tests(
+      'api',
+      'src/identity/names-by-time.api.test.ts',
+      'src/identity/property.api.test.ts',
+      'src/subjects/access/escalation.api.test.ts',
+    ),
   },
   {
     name: 'sessions',

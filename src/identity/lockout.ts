@@ -2,6 +2,7 @@ import { HttpError } from '../http/http-error.ts';
 import { givenBack, reserved } from '../subjects/identity/rules/attempts.ts';
 import { reservedByDevice, rightByDevice } from '../subjects/identity/rules/devices.ts';
 import type { LoginPolicy } from '../subjects/identity/rules/policy.ts';
+import { answerTime } from './answer-time.ts';
 import type { LoginMetrics } from './contract/metrics.ts';
 import type { LoginEvents, Strangers } from './contract/strangers.ts';
 import type { AccountLockout, AttemptDoor, StoredUser, UserStore } from './contract/users.ts';
@@ -47,9 +48,12 @@ export function createLockout({ users, policy, strangers, events, metrics, now }
 
   return {
     async attempt(...given) {
-      const [, , { door }] = given;
+      const [, , { door }, signal] = given;
+      const began = performance.now();
       try {
-        return await attempt(...given);
+        const user = await attempt(...given);
+        if (!user) await answerTime(began, signal);
+        return user;
       } catch (error) {
         if (error instanceof HttpError && error.status === 429) metrics?.loginAttempt({ door, outcome: 'refused' });
         throw error;
