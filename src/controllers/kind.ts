@@ -58,8 +58,11 @@ export interface KindExtension<T extends KindObject> {
   conditions?(object: T): Findings;
   /** further members of the status */
   status?(object: T): Partial<NonNullable<T['status']>>;
-  /** Unix ms of the next run, when no change leads to an earlier one; undefined: none is needed */
-  next?(object: T): number | undefined;
+  /**
+   * Unix ms of the next run, when no change leads to an earlier one; undefined: none is needed. A time after `began` counts although it
+   * has passed meanwhile: what this run wrote does not know of it.
+   */
+  next?(object: T, began: number): number | undefined;
   watches?: readonly Watch[];
 }
 
@@ -79,6 +82,7 @@ export function createKindController<T extends KindObject>(
   const finalizer = kind.inUse ? FINALIZERS.inUse : extension.finalizer;
 
   async function reconcile(key: string, signal: AbortSignal): Promise<Outcome> {
+    const began = clock();
     const ref = parseKey(key);
     const stored = store.get(ref.namespace, ref.name) ?? (await createBuiltIn(ref, signal));
     if (!stored) return done();
@@ -116,7 +120,7 @@ export function createKindController<T extends KindObject>(
     const status = { ...judged, ...identity, ...name, ...extension.status?.(object) };
     const { refused } = await statuses.write(object, status, signal);
     if (refused) return requeueAfter(REFUSED_RETRY_MS);
-    const next = extension.next?.(object);
+    const next = extension.next?.(object, began);
     return next === undefined ? done() : requeueAfter(Math.min(Math.max(0, next - clock()), LONGEST_WAIT_MS));
   }
 

@@ -254,11 +254,11 @@ export function createUserController(
     obstacle,
     conditions: (user) =>
       deps.platform.isBusEnabled ? missingRule('BusUserRule', user.spec.rule, rules.ofUser(user)) : {},
-    next(user) {
+    next(user, began) {
       const { expiresAt } = user.spec;
       const end = expiresAt === undefined ? undefined : Date.parse(expiresAt);
       const times = [
-        end !== undefined && end > clock() ? end : undefined,
+        end !== undefined && end > began ? end : undefined,
         turns.get(user.metadata.uid) ?? handOver.dueAt(user),
       ];
       const ahead = times.filter((time) => time !== undefined);

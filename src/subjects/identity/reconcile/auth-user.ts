@@ -190,7 +190,7 @@ export function createAuthUserController(deps: ControllerDependencies): Controll
       // Without a name that counts, it removes what every such kind records.
       return { name, ...(former.length > 0 && { formerEmails: former }) } as Partial<NonNullable<AuthUser['status']>>;
     },
-    next(user) {
+    next(user, began) {
       const key = keyOf(user);
       const { former = [], obstacle } = settled.get(key) ?? {};
       const now = clock();
@@ -199,7 +199,7 @@ export function createAuthUserController(deps: ControllerDependencies): Controll
         ...(obstacle ? [now + RETRY_MS] : []),
         lockedUntil(user),
         (changedAt.get(key)?.[0] ?? 0) + PACE_MS,
-      ].filter((time) => time > now);
+      ].filter((time) => time > began);
       return times.length > 0 ? Math.min(...times) : undefined;
     },
     watches: [

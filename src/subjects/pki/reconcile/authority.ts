@@ -38,8 +38,8 @@ export function createAuthorityController(deps: ControllerDependencies, signer: 
 
   const refusal = (authority: CertificateAuthority) => controlPlaneVerdict(authority, deps.controlPlane);
 
-  const nowFor = (authority: CertificateAuthority): number =>
-    material.now(authority, material.ofAuthority(authority).known);
+  const nowFor = (authority: CertificateAuthority, at?: number): number =>
+    material.now([authority, material.ofAuthority(authority).known], at);
 
   async function prepare(authority: CertificateAuthority, signal: AbortSignal): Promise<void> {
     const own = material.ofAuthority(authority);
@@ -81,11 +81,11 @@ export function createAuthorityController(deps: ControllerDependencies, signer: 
 
   const factsOf = (authority: CertificateAuthority) => material.keysOf(authority)?.current.facts;
 
-  function renewAtOf(authority: CertificateAuthority): number | undefined {
+  function renewAtOf(authority: CertificateAuthority, now = nowFor(authority)): number | undefined {
     const facts = factsOf(authority);
     if (!facts || !isOwn(authority)) return undefined;
-    const due = dueOf(wantedOfAuthority(authority), facts, undefined, nowFor(authority));
-    return due.issue ? nowFor(authority) : due.renewAt;
+    const due = dueOf(wantedOfAuthority(authority), facts, undefined, now);
+    return due.issue ? now : due.renewAt;
   }
 
   function obstacle(authority: CertificateAuthority): Progress | undefined {
@@ -98,11 +98,12 @@ export function createAuthorityController(deps: ControllerDependencies, signer: 
     return expired(facts, 'AuthorityExpired', nowFor(authority));
   }
 
-  function next(authority: CertificateAuthority): number | undefined {
+  function next(authority: CertificateAuthority, began: number): number | undefined {
     const keys = material.keysOf(authority);
     if (!keys) return undefined;
     const ends = [keys.current.facts, ...keys.others].map(({ notAfter }) => notAfter);
-    return nextOf([renewAtOf(authority), signerOf(keys, nowFor(authority)).until, ...ends], nowFor(authority));
+    const now = nowFor(authority, began);
+    return nextOf([renewAtOf(authority, now), signerOf(keys, now).until, ...ends], now);
   }
 
   return createKindController(deps, kind, {

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { type InMemoryController, startInMemoryController } from '../../../../testing/in-memory-controller.ts';
-import { API_VERSION, CONTROLLER_AUTHORITY, CONTROLLER_CERTIFICATE, LABELS } from '../../../api/names.ts';
+import { ANNOTATIONS, API_VERSION, CONTROLLER_AUTHORITY, CONTROLLER_CERTIFICATE, LABELS } from '../../../api/names.ts';
 import type { Secret } from '../../../api/resources.ts';
 import type { Certificate } from '../../../api/v3/certificate.ts';
 import { decodeData } from '../../../datastore/keyed-text.ts';
@@ -101,6 +101,25 @@ describe('a certificate', () => {
     expect(after?.fingerprint).not.toBe(before?.fingerprint);
     await pass(HOUR);
     expect(certificateIn('pump')).toEqual(after);
+  });
+
+  test('is renewed for an order whose time comes while its status is written', async () => {
+    await createBoth();
+    const before = certificateIn('pump');
+    const orderedAt = Math.ceil(fleet.time.now / 1000) * 1000 + 1000;
+    const client = fleet.cluster.client as unknown as Record<'patch' | 'replace', (...args: unknown[]) => unknown>;
+    for (const verb of ['patch', 'replace'] as const) {
+      const write = client[verb];
+      onTestFinished(() => void Object.assign(client, { [verb]: write }));
+      client[verb] = (...args) => {
+        if ((args[0] as { plural: string }).plural === 'certificates') fleet.time.now = orderedAt + 1;
+        return write.apply(client, args);
+      };
+    }
+    fleet.cluster.edit(objectOf('pump') as Certificate, ({ metadata }) => {
+      metadata.annotations = { ...metadata.annotations, [ANNOTATIONS.renew]: new Date(orderedAt).toISOString() };
+    });
+    await expect.poll(() => certificateIn('pump')?.fingerprint).not.toBe(before?.fingerprint);
   });
 
   test('is made anew when its Secret is deleted or spoiled', async () => {

@@ -28,9 +28,9 @@ export function createCertificateController(deps: ControllerDependencies, signer
   const failures = new WeakMap<Certificate, string>();
 
   /** What a certificate is and asks at this moment; each step looks again, since the step before may have written the Secret. */
-  function situationOf(certificate: Certificate) {
+  function situationOf(certificate: Certificate, at?: number) {
     const own = material.ofCertificate(certificate);
-    const now = material.now(certificate, own.known);
+    const now = material.now([certificate, own.known], at);
     const wanted = wantedOfCertificate(certificate);
     const signature = material.signatureOf(certificate, now);
     const authority = signature?.authority;
@@ -127,8 +127,8 @@ export function createCertificateController(deps: ControllerDependencies, signer
     release: (certificate, signal) => deleteSecret(deps, material.ofCertificate(certificate), signal),
     use: useOfSecret,
     obstacle,
-    next(certificate) {
-      const situation = situationOf(certificate);
+    next(certificate, began) {
+      const situation = situationOf(certificate, began);
       const { own, authority, now } = situation;
       const ends = [own.facts?.notAfter, authority?.until, authority?.certificate.notAfter];
       return nextOf([renewAtOf(situation), ...ends], now);

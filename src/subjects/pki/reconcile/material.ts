@@ -88,8 +88,8 @@ export function createMaterial({
   return {
     find,
     /** Now, and not before what the API server noted on these objects: a controller whose clock is behind signs nothing that expired. */
-    now: (...objects: readonly (KubeObject | undefined)[]): number =>
-      Math.max(clock(), ...objects.flatMap((object) => (object ? timesOf(object) : []))),
+    now: (objects: readonly (KubeObject | undefined)[], at = clock()): number =>
+      Math.max(at, ...objects.flatMap((object) => (object ? timesOf(object) : []))),
     ofCertificate,
     ofAuthority,
     keysNamed,

@@ -105,7 +105,7 @@ export function createNodeCertificates(deps: ControllerDependencies, signer: Sig
     }
     for (const authority of new Set(certificates.map((one) => one.authority)))
       await makeSystemAuthority(deps, authority, signal);
-    const now = material.now(known);
+    const now = material.now([known]);
     const kept: CertificateFacts[] = [];
     const times: number[] = [];
     for (const certificate of certificates) {
