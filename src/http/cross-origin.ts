@@ -10,7 +10,10 @@ export interface CrossOriginOptions {
   hasConsoleClient: boolean;
 }
 
-/** What a script of the console may request from another origin. All other paths have no header of cross-origin requests. */
+/**
+ * What a script of the console may request from another origin, the first that fits. All other paths have no header of cross-origin
+ * requests.
+ */
 const SHARED: readonly { path: RegExp; methods: string; hasCookies?: true; needsClient?: true; isGuarded?: true }[] = [
   {
     path: /^\/api\/v3\/user\/interaction\/[^/]+(?:\/[a-z-]+)?\/?$/,
@@ -23,11 +26,13 @@ const SHARED: readonly { path: RegExp; methods: string; hasCookies?: true; needs
   { path: /^\/api\/v3\/user\/login\/?$/, methods: 'POST', hasCookies: true },
   { path: /^\/api\/v3\/user\/(?:refresh|logout)\/?$/, methods: 'POST' },
   { path: /^\/oidc\/token$/, methods: 'POST', needsClient: true },
+  // Their credential is a token, which no browser sends by itself.
+  { path: /^\/api\/v3\/(?!agent\/)/, methods: 'GET, POST, PUT, PATCH, DELETE' },
 ];
 const MAX_AGE_SECONDS = 600;
 
 /**
- * Permits scripts of a console of another origin the login, and nothing else; the exact origin is compared, and never reflected.
+ * Permits scripts of a console of another origin the login and, with a token, the API of users; the exact origin is compared, and never reflected.
  * The handler serves preflight requests, adds headers to the others, and refuses steps that scripts of a third origin take.
  */
 export function createCrossOrigin({ consoleUrl, publicUrl, hasConsoleClient }: CrossOriginOptions) {
