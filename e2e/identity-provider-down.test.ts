@@ -78,8 +78,7 @@ async function agentFollows(): Promise<void> {
     const { stdout } = await agent.cli('config', '--output', 'json');
     return JSON.parse(stdout).statusFrequencySeconds === seconds;
   };
-  // An agent whose long poll missed the edit polls again after a minute.
-  await until('the machine to have the edit', hasEdit, { timeoutMs: 90_000 });
+  await until('the machine to have the edit', hasEdit);
 }
 
 /** What stands in for Dex at its port. */
@@ -131,14 +130,14 @@ const TROUBLES: Record<string, () => Promise<() => unknown>> = {
 };
 
 /** The others are for the night. */
-const BY_DAY: readonly string[] = ['away', 'frozen', 'a server that answers with other JSON'];
+const BY_DAY: readonly string[] = ['away', 'frozen'];
 const isChosen = ([name]: [string, unknown]) => process.env.SKERRY_NIGHTLY !== undefined || BY_DAY.includes(name);
 
 describe.each(Object.entries(TROUBLES).filter(isChosen))('while the provider is %s', (name, begin) => {
   test('known tokens, agents and the readiness of pods stay, and /status alone says why nobody can log in', async () => {
     const [used, unused] = [await newToken(), await newToken()];
     expect(await statusOf(used)).toBe(200);
-    expect((await ask('/status')).status).toBe(200);
+    expect((await ask('/status')).body.message).toBeUndefined();
 
     const end = await begin();
     let isOver = false;
@@ -153,7 +152,7 @@ describe.each(Object.entries(TROUBLES).filter(isChosen))('while the provider is 
       await recover();
     }
     await newToken();
-    expect((await ask('/status')).status).toBe(200);
+    expect((await ask('/status')).body.message).toBeUndefined();
   }, 180_000);
 });
 
@@ -172,7 +171,8 @@ async function onlyLoginsNotice(tokens: readonly string[]): Promise<void> {
   expect(await isReady()).toBe(200);
   await agentFollows();
   const { status, body } = await ask('/status');
-  expect(status).toBe(503);
+  // Agents connect only where it answers 200.
+  expect([status, body.status]).toEqual([200, 'online']);
   expect(body.message).toContain(`the OpenID provider cannot be asked: ${dex.issuer}`);
   expect(body.message).not.toContain('secret of the provider');
 }

@@ -68,6 +68,7 @@ export const livenessShape = reply(
     timestamp: z.number().describe('Clock of the controller, Unix ms'),
     uptimeSec: z.number(),
     versions: z.record(z.string(), z.string()),
+    message: z.string().optional().describe('Why people cannot log in, while the OpenID provider cannot be asked'),
   },
   'Liveness',
 );

@@ -13,12 +13,10 @@ const liveness = (deps: RestDependencies) => ({
   versions: { controller: deps.self.version, console: '' },
 });
 
-/** Why people cannot log in at another provider: nothing else depends on it, so that this route alone says it. */
-function providerProblem({ identity }: RestDependencies) {
+/** Why people cannot log in at another provider. Nothing else depends on it: agents connect only where this route answers 200. */
+function providerProblem({ identity }: RestDependencies): { message?: string } {
   const problem = identity?.off === undefined && identity?.mode === 'external' ? identity.external.problem : undefined;
-  return problem === undefined
-    ? undefined
-    : ({ code: 'SERVICE_UNAVAILABLE', message: `the OpenID provider cannot be asked: ${problem}` } as const);
+  return problem === undefined ? {} : { message: `the OpenID provider cannot be asked: ${problem}` };
 }
 
 const DESCRIPTIONS = ['Found out by the agent', 'x86, 64 bits', 'ARM, 64 bits', 'RISC-V, 64 bits', 'ARM, 32 bits'];
@@ -42,8 +40,8 @@ export const controllerRoutes = grouped('Controller', [
     reply: { status: 200, schema: livenessShape },
     errors: [503],
     async handler({ deps, signal }) {
-      const missing = (await deps.readiness.check(signal)) ?? providerProblem(deps);
-      if (!missing) return liveness(deps);
+      const missing = await deps.readiness.check(signal);
+      if (!missing) return { ...liveness(deps), ...providerProblem(deps) };
       throw new HttpError(503, missing.code, missing.message, {
         name: 'ReadinessNotReadyError',
         headers: { 'retry-after': String(RETRY_AFTER) },
