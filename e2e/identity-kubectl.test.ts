@@ -2,7 +2,7 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { describe, expect, test } from 'vitest';
 import { bundle } from '../hack/build.ts';
@@ -70,7 +70,7 @@ interface Ran {
   err: string;
 }
 
-/** A person at a shell of the machine, with a kubeconfig and a home of their own. */
+/** A person at a shell of the machine, with a kubeconfig and a home of their own, and the Node that the plugin is made for. */
 function personAt(name: string) {
   const home = join(dir, 'people', name);
   mkdirSync(home, { recursive: true });
@@ -79,7 +79,7 @@ function personAt(name: string) {
   const run = (line: string, input = '') =>
     new Promise<Ran>((resolve) => {
       const env = { ...process.env, HOME: home };
-      const typed = `. ${join(dir, 'env')}; export KUBECONFIG=${kubeconfig} PATH=${plugin}:$PATH; ${line}`;
+      const typed = `. ${join(dir, 'env')}; export KUBECONFIG=${kubeconfig} PATH=${plugin}:${dirname(process.execPath)}:$PATH; ${line}`;
       const child = execFile('sh', ['-c', typed], { env }, (error, out, err) =>
         resolve({ code: typeof error?.code === 'number' ? error.code : error ? 1 : 0, out, err }),
       );
