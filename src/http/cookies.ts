@@ -1,3 +1,5 @@
+import { basePathOf } from './base-path.ts';
+
 /** The values of the cookies of a name in a header: a browser sends several of one name, of different paths. */
 export const cookiesNamed = (header: string | undefined, name: string): string[] =>
   (header ?? '')
@@ -20,10 +22,9 @@ export interface CookieOptions {
 
 /** A cookie that no script reads. */
 export function setCookie({ name, value, path, publicUrl, seconds, isShared = false }: CookieOptions): string {
-  const { pathname, protocol } = new URL(publicUrl);
-  const isSecure = protocol === 'https:';
+  const isSecure = new URL(publicUrl).protocol === 'https:';
   const attributes = [
-    `Path=${pathname.replace(/\/$/, '')}${path}`,
+    `Path=${basePathOf(publicUrl)}${path}`,
     `Max-Age=${seconds}`,
     'HttpOnly',
     `SameSite=${isShared && isSecure ? 'None' : 'Lax'}`,

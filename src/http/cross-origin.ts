@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { basePathOf } from './base-path.ts';
 import { HttpError, replyTo } from './http-error.ts';
 import { send } from './reply.ts';
 
@@ -37,8 +38,8 @@ const MAX_AGE_SECONDS = 600;
  */
 export function createCrossOrigin({ consoleUrl, publicUrl, hasConsoleClient }: CrossOriginOptions) {
   const { origin } = new URL(consoleUrl);
-  const { origin: own, pathname } = new URL(publicUrl);
-  const base = pathname.replace(/(?<!\/)\/+$/, '');
+  const { origin: own } = new URL(publicUrl);
+  const base = basePathOf(publicUrl);
   const rules = SHARED.filter(({ needsClient }) => !needsClient || hasConsoleClient);
 
   return (request: IncomingMessage, response: ServerResponse): boolean => {

@@ -1,6 +1,7 @@
 import type { EventEmitter } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { errors, type KoaContextWithOIDC, Provider } from 'oidc-provider';
+import { basePathOf, withoutEnd } from '../http/base-path.ts';
 import { errorBody, HttpError, replyTo, retryAfter } from '../http/http-error.ts';
 import { PAGE_HEADERS } from '../http/page.ts';
 import { json, send } from '../http/reply.ts';
@@ -10,7 +11,7 @@ import type { Artefacts } from '../identity/contract/once.ts';
 import type { Strangers } from '../identity/contract/strangers.ts';
 import type { Log } from '../lib/log.ts';
 import { createAdapter } from './adapter.ts';
-import { basePathOf, belowMount, MOUNT, withoutEnd } from './mount-path.ts';
+import { belowMount, MOUNT } from './mount-path.ts';
 import { type AccountOf, type IssuerSettings, providerOptions, SCOPES } from './options.ts';
 import { errorPage } from './pages.ts';
 

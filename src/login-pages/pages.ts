@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { basePathOf } from '../http/base-path.ts';
 import { PAGE_HEADERS } from '../http/page.ts';
 import { type Reply, send } from '../http/reply.ts';
 import { loginDocument } from './document.ts';
@@ -21,12 +22,12 @@ export const hasLoginPages = ({ publicUrl, consoleUrl }: Pick<LoginPagesOptions,
   new URL(publicUrl).origin === new URL(consoleUrl).origin;
 
 /** The path of the style, for the pages of the provider. */
-export const stylesheetOf = (consoleUrl: string): string => `${pathOf(consoleUrl)}${LOGIN_PATH}.css`;
+export const stylesheetOf = (consoleUrl: string): string => `${basePathOf(consoleUrl)}${LOGIN_PATH}.css`;
 
 /** Serves the pages of logins in the browser; false for all other requests. Nothing in them depends on a request. */
 export function createLoginPages({ publicUrl, consoleUrl, interactionPath }: LoginPagesOptions) {
-  const api = pathOf(publicUrl);
-  const pages = pathOf(consoleUrl);
+  const api = basePathOf(publicUrl);
+  const pages = basePathOf(consoleUrl);
   const document: Reply = { status: 200, type: 'text/html; charset=utf-8', body: loginDocument({ pages, api }) };
   const files: Readonly<Record<string, Reply>> = {
     [LOGIN_PATH]: document,
@@ -47,5 +48,3 @@ export function createLoginPages({ publicUrl, consoleUrl, interactionPath }: Log
     return true;
   };
 }
-
-const pathOf = (url: string) => new URL(url).pathname.replace(/(?<!\/)\/+$/, '');
