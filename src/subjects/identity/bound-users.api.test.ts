@@ -72,7 +72,7 @@ async function bind(name: string, ...emails: string[]): Promise<void> {
 const boundBy = async (name: string) =>
   (await admin.get(`/rolebindings/${name}`)).body.subjects.map((one: { name: string }) => one.name);
 
-/** What the API server says of a name, as kubectl gets it. */
+/** What the API server says of a name, as kubectl gets it. It reads role bindings by a watch of its own, so that it says so a moment later. */
 async function mayList(email: string): Promise<boolean> {
   const { namespace, kube } = cluster;
   const spec = {
@@ -140,7 +140,7 @@ describe('a user whom a role binding names', () => {
       await polling;
       expect([...seen]).toEqual([200]);
       // A token that says the former name is valid at kubectl for some time.
-      expect([await mayList(before), await mayList(after)]).toEqual([true, true]);
+      await poll(async () => [await mayList(before), await mayList(after)]).toEqual([true, true]);
       expect(await boundBy(name)).toEqual([before, 'other@plant.example', after]);
       expect((await login(first(), before)).status).toBe(401);
       const taking = await admin.post('/users', { json: { email: before, password: PASSWORD } });
@@ -153,12 +153,12 @@ describe('a user whom a role binding names', () => {
     const name = `left-${door}`.toLowerCase();
     const id = await newUser(email);
     await bind(name, email, 'other@plant.example');
-    expect(await mayList(email)).toBe(true);
+    await poll(() => mayList(email)).toBe(true);
     if (door === 'REST') expect((await admin.delete(`/users/${id}`)).status).toBe(204);
     else await cluster.kube.delete(authUserKind.resource, { namespace: cluster.namespace, name: id }, {});
     const create = async () => (await admin.post('/users', { json: { email, password: PASSWORD } })).status;
     await poll(create).toBe(201);
-    expect(await mayList(email)).toBe(false);
+    await poll(() => mayList(email)).toBe(false);
     expect(await boundBy(name)).toEqual(['other@plant.example']);
   });
 
