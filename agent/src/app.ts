@@ -17,7 +17,7 @@ export type Agent = ReturnType<typeof createAgent>;
 /** Builds an agent: a supervisor of containers and a membership at a controller, around one database. */
 export function createAgent(config: Config, deps: AgentDependencies) {
   const { startedAt, metrics, identity, policy, responses, link, adoption, ...rest } = createParts(config, deps);
-  const { supervisor, inventory, settings, pruning, content, systemFiles, artifacts, sessions, tunnel, parts } = rest;
+  const { supervisor, inventory, settings, pruning, content, volumes, systemFiles, artifacts, sessions, tunnel, parts } = rest;
   const { actions, reporter, membership, provisioning, apply, applyLogging } = rest;
   const { log, database, machine } = deps;
   return {
@@ -35,6 +35,8 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     prune: (): Promise<PrunedImage[]> => pruneImages(pruning),
     /** the models or knowledge of this machine */
     artifacts: (kind: ArtifactKind): ArtifactItem[] => artifacts.items(kind),
+    /** the volumes of this machine */
+    volumes,
     /** the volume mounts of this machine, without their content */
     volumeMounts: () => content.items,
     /** the sets of the system's files on this machine, without their content */

@@ -10,6 +10,7 @@ import type { Engine } from './engine-port/engine.ts';
 import type { Transport } from './link/client.ts';
 import type { CdiDevices } from './machine/cdi.ts';
 import type { Machine } from './machine/machine.ts';
+import type { MountInUse } from './machine/mounts.ts';
 import type { MountedFiles } from './machine/mounted-files.ts';
 import type { OwnLog, StartedPrograms } from './sessions/session.ts';
 import type { Database } from './state/database.ts';
@@ -37,6 +38,8 @@ export interface AgentDependencies {
   places: PathFacts;
   /** makes the directories that a container binds */
   prepareMounts: MachineAccess['prepareMounts'];
+  /** what is mounted on this machine */
+  mountsInUse(): readonly MountInUse[];
   /** where what the agent writes for containers lies */
   mountedFiles: MountedFiles;
   /** what keeps the models and knowledge of this machine */

@@ -4,6 +4,7 @@ import type { AgentConfig } from '../../src/wire/agent.ts';
 import { BusServer } from './bus/bus-server.ts';
 import { SystemFiles } from './content/system-files/system-files.ts';
 import { MountedContent } from './content/volume-mounts/mounted-content.ts';
+import { Volumes } from './content/volumes/volumes.ts';
 import type { AgentDependencies } from './dependencies.ts';
 import type { ArtifactKind } from './domain/artifact.ts';
 import type { Config, LogLevel } from './domain/config.ts';
@@ -58,6 +59,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     protectedPaths: deps.protectedPaths,
     places: deps.places,
   };
+  const volumesDirectory = join(config.diskDirectory, 'volumes');
   const responses = new SavedResponses({ database, log, metrics });
   const link = new Link();
   const adoption = new Adoption({ engine, identity, database, log, isAlive: deps.isAlive });
@@ -68,7 +70,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
       machine: {
         instance: identity.current.instance,
         nodeUuid: identity.current.node?.uuid ?? '',
-        volumesDirectory: join(config.diskDirectory, 'volumes'),
+        volumesDirectory,
         timeZone: timeZoneInForce({ config, wanted: responses.sent.config }),
         limits: machine.limits,
       },
@@ -76,7 +78,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
       views: responses.sent.microservices?.views,
       policy: policy.policy,
     }),
-    machine: createMachineAccess(policy, deps),
+    machine: createMachineAccess(policy, { ...deps, whileVolumesStay: (make) => volumes.whileVolumesStay(make) }),
     adopt: (signal) => adoption.adopt(signal),
   });
   const inventory = new Inventory({
@@ -102,6 +104,13 @@ export function createParts(config: Config, deps: AgentDependencies) {
     ...{ clock, log, observed: supervisor },
     identity: () => identity.current,
     authority: deps.apiAuthority,
+  });
+  const volumes = new Volumes({
+    directory: volumesDirectory,
+    ...{ database, clock, log, engine, observed: supervisor, places: deps.places, mountsInUse: deps.mountsInUse },
+    sentView: (uuid) => responses.sent.microservices?.views.get(uuid),
+    // No control plane runs on a node in this version.
+    isControlPlane: () => false,
   });
   const systemFiles = new SystemFiles({
     files: deps.mountedFiles,
@@ -163,7 +172,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     changed: () => link.changed(),
   });
   const further: readonly Part[] = [...(updater ? [updater] : []), sessions, tunnel, busServer, router];
-  const parts: readonly Part[] = [content, systemFiles, artifacts, ...further];
+  const parts: readonly Part[] = [content, volumes, systemFiles, artifacts, ...further];
 
   const pruning = {
     ...{ engine, database, log, clock, random, machine, settings },
@@ -220,6 +229,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     ...{ startedAt, metrics, identity, policy, responses, link, adoption, supervisor, inventory, settings, pruning },
     ...{
       content,
+      volumes,
       systemFiles,
       artifacts,
       sessions,

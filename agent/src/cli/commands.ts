@@ -3,11 +3,13 @@ import type { Command } from './commands/command.ts';
 import { CONTENT_COMMANDS } from './commands/content.ts';
 import { MAINTENANCE_COMMANDS } from './commands/maintenance.ts';
 import { MICROSERVICE_COMMANDS } from './commands/microservices.ts';
+import { VOLUME_COMMANDS } from './commands/volumes.ts';
 
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
   ...AGENT_COMMANDS,
   ...MICROSERVICE_COMMANDS,
   ...CONTENT_COMMANDS,
+  ...VOLUME_COMMANDS,
   ...MAINTENANCE_COMMANDS,
 ];

@@ -6,8 +6,14 @@ export interface OtherAgentsPort {
   containersOfOtherAgents(signal?: AbortSignal): Promise<OtherAgentContainer[]>;
 }
 
+/** Shows what is bound on the whole engine. */
+export interface BindsPort {
+  /** What the containers of this engine bind, of whatever program, running or not. Throws where one cannot be looked at. */
+  allBinds(signal?: AbortSignal): Promise<{ container: string; source: string }[]>;
+}
+
 /** Tells the containers of this agent from all others. */
-export interface OwnershipPort extends OtherAgentsPort {
+export interface OwnershipPort extends OtherAgentsPort, BindsPort {
   /**
    * Names of the containers on this engine that are not of this agent, running or not, without the one that it runs in. They
    * are touched only where the machine's own file says so.

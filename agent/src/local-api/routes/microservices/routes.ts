@@ -31,6 +31,10 @@ interface RunningAgent {
     take: () => UpgradeRequest,
   ): Promise<void>;
   logs(uuid: string, options: LogOptions & { previous?: boolean }, signal: AbortSignal): AsyncIterable<LogLine>;
+  readonly volumes: {
+    /** Has the next prune take the private volumes of a microservice whatever their age; false while it is wanted. */
+    markForCleanup(uuid: string): boolean;
+  };
   readonly supervisor: {
     /** undefined while it is not known what the node is to run */
     readonly desired: readonly { uuid: string }[] | undefined;
@@ -148,11 +152,17 @@ export const MICROSERVICE_ROUTES = [
     operation: 'removeMicroservice',
     summary: 'Removes the container of a microservice; volumes stay',
     access: { resource: 'microservices', verb: 'delete' },
+    query: () =>
+      z.object({
+        cleanup: queryFlag('the next prune of volumes takes its private ones whatever their age; nothing is deleted now'),
+      }),
     errors: [404, 503],
     reply: { form: 'envelope', schema: actedReply },
-    handler: async ({ params, caller: { reach }, deps: { agent } }) => {
+    handler: async ({ params, query: { cleanup }, caller: { reach }, deps: { agent } }) => {
       const { id } = findMicroservice(agent, params.id, reach);
       await agent.supervisor.local.remove(id);
+      // One that is still wanted has its volumes: the warning says so.
+      if (cleanup) agent.volumes.markForCleanup(id);
       const isWanted = agent.supervisor.desired?.some(({ uuid }) => uuid === id);
       const warning = agent.supervisor.record(id)?.stoppedLocally
         ? 'it was stopped here, so its container is made when it is started'
