@@ -17,7 +17,19 @@ export type Agent = ReturnType<typeof createAgent>;
 /** Builds an agent: a supervisor of containers and a membership at a controller, around one database. */
 export function createAgent(config: Config, deps: AgentDependencies) {
   const { startedAt, metrics, identity, policy, responses, link, adoption, ...rest } = createParts(config, deps);
-  const { supervisor, inventory, settings, pruning, content, volumes, systemFiles, artifacts, sessions, tunnel, parts } = rest;
+  const {
+    supervisor,
+    inventory,
+    settings,
+    pruning,
+    content,
+    volumes,
+    systemFiles,
+    artifacts,
+    sessions,
+    tunnel,
+    parts,
+  } = rest;
   const { actions, reporter, membership, provisioning, apply, applyLogging } = rest;
   const { log, database, machine } = deps;
   return {

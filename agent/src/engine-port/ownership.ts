@@ -13,7 +13,7 @@ export interface BindsPort {
 }
 
 /** Tells the containers of this agent from all others. */
-export interface OwnershipPort extends OtherAgentsPort, BindsPort {
+export interface OwnershipPort extends OtherAgentsPort {
   /**
    * Names of the containers on this engine that are not of this agent, running or not, without the one that it runs in. They
    * are touched only where the machine's own file says so.

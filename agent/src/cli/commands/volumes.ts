@@ -18,7 +18,9 @@ export const VOLUME_COMMANDS: readonly Command[] = [
               data.volumes.map((claim) => [
                 ...[claim.name, claim.scope, claim.uuid ?? ''],
                 wantedText(claim),
-                claim.consumers.map(({ application, name, uuid }) => (name ? `${application}.${name}` : uuid)).join(', '),
+                claim.consumers
+                  .map(({ application, name, uuid }) => (name ? `${application}.${name}` : uuid))
+                  .join(', '),
                 claim.hostPath,
               ]),
             ),
@@ -40,7 +42,11 @@ export const VOLUME_COMMANDS: readonly Command[] = [
       const query = new URLSearchParams(flags.force ? { force: 'true' } : {});
       if (flags.shared !== undefined) {
         if (words.length > 0)
-          throw new CliError('INVALID_ARGUMENT', `"${words[0]}": a shared volume has no uuid`, 'See: skerry-agent volume rm --help');
+          throw new CliError(
+            'INVALID_ARGUMENT',
+            `"${words[0]}": a shared volume has no uuid`,
+            'See: skerry-agent volume rm --help',
+          );
         const path = `/v1/volumes/shared/${encodeURIComponent(String(flags.shared))}?${query}`;
         const data = await client.call<{ name: string }>('DELETE', path, { deadline: REMOVAL });
         return show(context, data, () => `Shared volume ${data.name}: destroyed\n`);
@@ -110,5 +116,9 @@ export function showPurge({ deleted, skipped, message }: Purge, { out, format }:
   const stays = skipped.map(({ hostPath, reason }) => `${hostPath}: ${reason}`);
   const why = message ?? stays.join('; ');
   if (why !== '')
-    throw new CliError('INCOMPLETE', `deprovisioned, but volumes stay: ${why}`, 'See: skerry-agent volume prune --help');
+    throw new CliError(
+      'INCOMPLETE',
+      `deprovisioned, but volumes stay: ${why}`,
+      'See: skerry-agent volume prune --help',
+    );
 }

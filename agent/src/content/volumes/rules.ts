@@ -54,7 +54,9 @@ const ALWAYS: readonly Refusal[] = [
 const DESTROY: readonly Refusal[] = [
   ...ALWAYS,
   (_, { wanted }, force) =>
-    !wanted && !force && 'it is not known what this machine is to run, so every volume counts as wanted; force lifts it',
+    !wanted &&
+    !force &&
+    'it is not known what this machine is to run, so every volume counts as wanted; force lifts it',
   ({ uuid, name }, { wanted }) => {
     const consumers = uuid === null ? (wanted?.shared.get(name) ?? []) : [];
     return consumers.length > 0 && `${consumers.map((each) => each.name || each.uuid).join(', ')} has it`;
@@ -65,10 +67,7 @@ const DESTROY: readonly Refusal[] = [
     !force &&
     'of a microservice that is to run here nothing tells which shared volumes it has; force lifts it',
   ({ uuid }, { wanted }, force) =>
-    uuid !== null &&
-    wanted?.microservices.has(uuid) &&
-    !force &&
-    'its microservice is to run here; force lifts it',
+    uuid !== null && wanted?.microservices.has(uuid) && !force && 'its microservice is to run here; force lifts it',
 ];
 
 /** What keeps a volume from being destroyed by a purge or a prune. */

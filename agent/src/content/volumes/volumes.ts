@@ -4,10 +4,17 @@ import type { MicroserviceView } from '../../../../src/wire/agent.ts';
 import { AgentError, notSaved } from '../../domain/agent-error.ts';
 import type { Entry } from '../../domain/entry.ts';
 import type { Observed, Part } from '../../domain/part.ts';
-import { isVolumeName, pathOf, type PrunedVolume, type VolumeClaim, type VolumeKey, type VolumePruneReport } from '../../domain/volume.ts';
+import {
+  isVolumeName,
+  type PrunedVolume,
+  pathOf,
+  type VolumeClaim,
+  type VolumeKey,
+  type VolumePruneReport,
+} from '../../domain/volume.ts';
 import type { BindsPort } from '../../engine-port/ownership.ts';
-import type { MountInUse } from '../../machine/mounts.ts';
 import { errorText } from '../../machine/log.ts';
+import type { MountInUse } from '../../machine/mounts.ts';
 import type { Database } from '../../state/database.ts';
 import { CountedTime } from './counted-time.ts';
 import { createMountIndex, type Use } from './mount-index.ts';
@@ -15,7 +22,15 @@ import { claimOf, destroyRefusal, type VolumeFacts } from './rules.ts';
 import { readUnreferenced, type UnreferencedRecords, unreferencedText, updateUnreferenced } from './unreferenced.ts';
 import { VolumeLock } from './volume-lock.ts';
 import { VolumeTree } from './volume-tree.ts';
-import { isWanted, type Owner, ownerOf, ownerOfPrivate, type WantedVolumes, wantedOwners, wantedVolumes } from './wanted.ts';
+import {
+  isWanted,
+  type Owner,
+  ownerOf,
+  ownerOfPrivate,
+  type WantedVolumes,
+  wantedOwners,
+  wantedVolumes,
+} from './wanted.ts';
 
 /** How often the counted time is saved while something waits for it, and what could not be removed is tried again, ms. */
 const LOOK_EVERY = 600_000;
@@ -107,7 +122,8 @@ export class Volumes implements Part<never> {
   /** Destroys the private volumes of a microservice, or one of them; all or none. Returns their names. Throws AgentError. */
   async destroyPrivate(uuid: string, name: string | undefined, force: boolean): Promise<string[]> {
     for (const each of [uuid, name ?? uuid])
-      if (!isVolumeName(each)) throw new AgentError('INVALID_ARGUMENT', `"${each}" cannot be a part of a volume's path`);
+      if (!isVolumeName(each))
+        throw new AgentError('INVALID_ARGUMENT', `"${each}" cannot be a part of a volume's path`);
     const all = await this.#tree.privateOf(uuid);
     const keys = name === undefined ? all : all.filter((key) => key.name === name);
     if (keys.length === 0)
@@ -129,7 +145,6 @@ export class Volumes implements Part<never> {
 
   /** Destroys the volumes that nothing has wanted for the grace; without `confirmed` it says which these are. */
   async prune({ yes, force, dryRun }: Pick<VolumePruneReport, 'yes' | 'force' | 'dryRun'>): Promise<VolumePruneReport> {
-    if (!this.#wantedNow()) throw new AgentError('CONFLICT', `nothing was pruned: ${UNKNOWN}`);
     const flags = { orphans: true as const, yes, force, dryRun };
     return { ...flags, ...(await this.#sweep('prune', force, !yes || dryRun)) };
   }
@@ -231,13 +246,19 @@ export class Volumes implements Part<never> {
   }
 
   async #sweep(way: 'purge' | 'prune', force: boolean, isDry: boolean): Promise<Swept> {
+    if (!this.#wantedNow()) throw new AgentError('CONFLICT', `nothing was destroyed: ${UNKNOWN}`);
     const keys = (await this.#list()).filter((key) => !isWanted(ownerOf(key), this.#wantedNow()));
     const work = async (): Promise<Swept> => {
       const mountedBy = await this.#mounts(keys);
       const refusal = (key: VolumeKey) => destroyRefusal(way, key, this.#facts(mountedBy), force);
       const judged = keys.map((key) => ({ key, item: this.#pruned(key), reason: refusal(key) }));
       const due = judged.filter(({ reason }) => reason === undefined);
-      const failed = isDry ? new Map<VolumeKey, AgentError>() : await this.#takeAll(due.map(({ key }) => key), refusal);
+      const failed = isDry
+        ? new Map<VolumeKey, AgentError>()
+        : await this.#takeAll(
+            due.map(({ key }) => key),
+            refusal,
+          );
       const skipped = judged.flatMap(({ key, item, reason = failed.get(key)?.message }) =>
         reason === undefined ? [] : [{ ...item, reason }],
       );
@@ -340,10 +361,12 @@ export class Volumes implements Part<never> {
   }
 
   #mountUses(): Use[] {
-    return this.#deps.mountsInUse().flatMap(({ place, point, by }) => [
-      { at: place, by, isWhole: false },
-      ...(point === undefined ? [] : [{ at: point, by, isWhole: false }]),
-    ]);
+    return this.#deps
+      .mountsInUse()
+      .flatMap(({ place, point, by }) => [
+        { at: place, by, isWhole: false },
+        ...(point === undefined ? [] : [{ at: point, by, isWhole: false }]),
+      ]);
   }
 
   #follow(source: string): string {
@@ -360,7 +383,8 @@ type Swept = Pick<VolumePruneReport, 'status' | 'candidates' | 'deleted' | 'skip
 
 const UNKNOWN = 'it is not known what this machine is to run, so every volume counts as wanted';
 
-const nameText = ({ uuid, name }: VolumeKey): string => (uuid === null ? `shared volume ${name}` : `volume ${name} of ${uuid}`);
+const nameText = ({ uuid, name }: VolumeKey): string =>
+  uuid === null ? `shared volume ${name}` : `volume ${name} of ${uuid}`;
 
 /** Errors of the disk that say something about the volume itself. */
 const DISK_ERRORS: Readonly<Record<string, [AgentError['code'], string]>> = {

@@ -154,7 +154,9 @@ export const MICROSERVICE_ROUTES = [
     access: { resource: 'microservices', verb: 'delete' },
     query: () =>
       z.object({
-        cleanup: queryFlag('the next prune of volumes takes its private ones whatever their age; nothing is deleted now'),
+        cleanup: queryFlag(
+          'the next prune of volumes takes its private ones whatever their age; nothing is deleted now',
+        ),
       }),
     errors: [404, 503],
     reply: { form: 'envelope', schema: actedReply },

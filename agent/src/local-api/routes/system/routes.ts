@@ -3,8 +3,8 @@ import { AGENT_GROUP } from '../../../../../src/api/names.ts';
 import type { AgentConfig } from '../../../../../src/wire/agent.ts';
 import { BUILD } from '../../../domain/build.ts';
 import { AGENT_VERSION } from '../../../domain/names.ts';
-import { ENGINE_KINDS } from '../../../engine-port/facts.ts';
 import type { VolumePruneReport } from '../../../domain/volume.ts';
+import { ENGINE_KINDS } from '../../../engine-port/facts.ts';
 import type { OtherAgentContainer } from '../../../engine-port/ownership.ts';
 import { errorText, type LogBuffer, type LogEntry } from '../../../machine/log.ts';
 import type { Node } from '../../../state/identity.ts';
@@ -158,7 +158,12 @@ export const SYSTEM_ROUTES = [
       // Done is what is done: with the answer the machine is clear, or the answer says what is left.
       const remaining = scope === 'all' ? await agent.cleared(signal) : [];
       const purge = purgeVolumes ? await purgeReport(agent) : undefined;
-      return { status: 'ok', controllerTold, remaining: remaining.map((id) => nameOf(agent, id)), ...(purge && { purge }) };
+      return {
+        status: 'ok',
+        controllerTold,
+        remaining: remaining.map((id) => nameOf(agent, id)),
+        ...(purge && { purge }),
+      };
     },
   }),
   route({

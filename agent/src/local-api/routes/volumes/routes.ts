@@ -43,7 +43,8 @@ export const VOLUME_ROUTES = [
     operation: 'destroyVolume',
     summary: 'Destroys private volumes of a microservice with their data',
     access: 'admin',
-    query: () => z.object({ name: z.string().optional().describe('this one only; absent: all'), force: queryFlag(FORCE) }),
+    query: () =>
+      z.object({ name: z.string().optional().describe('this one only; absent: all'), force: queryFlag(FORCE) }),
     errors: [404, 409, 503],
     reply: {
       form: 'envelope',
@@ -81,7 +82,9 @@ export const VOLUME_ROUTES = [
     summary: 'Destroys a shared volume with its data',
     access: 'admin',
     query: () =>
-      z.object({ force: queryFlag('although it is not known who has it; never while it is mounted or has a consumer') }),
+      z.object({
+        force: queryFlag('although it is not known who has it; never while it is mounted or has a consumer'),
+      }),
     errors: [404, 409, 503],
     reply: {
       form: 'envelope',
@@ -110,9 +113,13 @@ export const VOLUME_ROUTES = [
         dryRun = !yes,
       } = { ...body, ...Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined)) };
       if (!orphans)
-        throw new LocalApiError('INVALID_ARGUMENT', 'orphans "false" is not true: only what nothing wants can be pruned', {
-          field: 'orphans',
-        });
+        throw new LocalApiError(
+          'INVALID_ARGUMENT',
+          'orphans "false" is not true: only what nothing wants can be pruned',
+          {
+            field: 'orphans',
+          },
+        );
       return agent.volumes.prune({ yes, force, dryRun });
     },
   }),
