@@ -38,7 +38,7 @@ export interface AgentDependencies {
   places: PathFacts;
   /** makes the directories that a container binds */
   prepareMounts: MachineAccess['prepareMounts'];
-  /** what is mounted on this machine */
+  /** the mounts of this machine */
   mountsInUse(): readonly MountInUse[];
   /** where what the agent writes for containers lies */
   mountedFiles: MountedFiles;

@@ -24,7 +24,7 @@ export function volumePath(mapping: VolumeMapping, uuid: string, volumesDirector
   const name = mapping.hostDestination;
   if (!isVolumeName(name)) throw new EngineError('Invalid', `volume name "${name}" is not a plain name`);
   if (!isVolumeName(uuid)) throw new EngineError('Invalid', 'the uuid is not a plain name');
-  return join(volumesDirectory, pathOf(mapping.scope === 'shared' ? { uuid: null, name } : { uuid, name }));
+  return join(volumesDirectory, volumeSubpath(mapping.scope === 'shared' ? { uuid: null, name } : { uuid, name }));
 }
 
 /** Names one volume of the machine; without a uuid a shared one. */
@@ -34,7 +34,7 @@ export interface VolumeKey {
 }
 
 /** The path of a volume below the directory of volumes. */
-export function pathOf({ uuid, name }: VolumeKey): string {
+export function volumeSubpath({ uuid, name }: VolumeKey): string {
   return uuid === null ? `${SHARED_FOLDER}/${name}` : `${PRIVATE_FOLDER}/${uuid}/${name}`;
 }
 
@@ -54,7 +54,7 @@ export interface VolumeClaim extends VolumeKey {
   kind: VolumeKind;
   consumers: VolumeConsumer[];
   hostPath: string;
-  /** whether something that is to run has it; also while it is not known what is to run */
+  /** whether a desired microservice has it; also while the desired state is not known */
   desired: boolean;
   /** RFC 3339; absent while it is desired */
   unreferencedAt?: string;

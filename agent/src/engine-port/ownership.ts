@@ -6,7 +6,7 @@ export interface OtherAgentsPort {
   containersOfOtherAgents(signal?: AbortSignal): Promise<OtherAgentContainer[]>;
 }
 
-/** Shows what is bound on the whole engine. */
+/** Shows the binds of the whole engine. */
 export interface BindsPort {
   /** What the containers of this engine bind, of whatever program, running or not. Throws where one cannot be looked at. */
   allBinds(signal?: AbortSignal): Promise<{ container: string; source: string }[]>;

@@ -2,7 +2,7 @@ import { linkTarget, listDirectory, mountsOf } from './disk.ts';
 
 /** A mount, in whatever namespace of this machine. */
 export interface MountInUse {
-  /** what is mounted, as `locate` calls it */
+  /** the root of the mount, as `locate` calls it */
   place: string;
   /** where this process sees it; absent in other namespaces */
   point?: string;
@@ -11,7 +11,7 @@ export interface MountInUse {
 }
 
 /**
- * What is mounted on this machine, for this process and in the namespaces of others, such as containers of whatever engine.
+ * The mounts of this machine: of this process, and in the namespaces of others, such as containers of whatever engine.
  * A process whose mounts may not be looked at is left out.
  */
 export function mountsInUse(): MountInUse[] {

@@ -100,8 +100,8 @@ export async function removeTree(path: string): Promise<void> {
 /**
  * Removes a tree into which another program may still write, wherever that program lets links in it lead. Directories in it
  * are first moved next to it, under names that begin with `prefix`, where the program finds none of them by a path, so that
- * their depth costs no descriptors. At most `limit` files and directories are looked at; what is left, or was made meanwhile,
- * is there for another call. Returns how many were looked at. Throws at a mount point, and never looks into one.
+ * their depth costs no descriptors. At most `limit` files and directories are looked at; the rest, and files that are made
+ * meanwhile, stay for another call. Returns how many were looked at. Throws at a mount point, and never looks into one.
  */
 export async function removeWritableTree(path: string, limit: number, prefix = ''): Promise<number> {
   const left = [path];

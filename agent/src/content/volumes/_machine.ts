@@ -4,7 +4,7 @@ import { silentLog } from '../../../../src/lib/log.ts';
 import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import type { Entry } from '../../domain/entry.ts';
 import type { MicroserviceRecord } from '../../domain/record.ts';
-import { pathOf, type VolumeKey } from '../../domain/volume.ts';
+import { type VolumeKey, volumeSubpath } from '../../domain/volume.ts';
 import { followLinks, locate } from '../../machine/disk.ts';
 import type { MountInUse } from '../../machine/mounts.ts';
 import { memoryDatabase } from '../../state/database.ts';
@@ -26,7 +26,7 @@ export const having = (uuid: string, ...names: string[]): Entry =>
     })),
   });
 
-/** A machine with volumes on a real disk; what is to run, what is mounted and the clocks are the test's. */
+/** A machine with volumes on a real disk; desired state, mounts and clocks are the test's. */
 export class VolumeMachine {
   readonly folder: string;
   readonly directory: string;
@@ -34,7 +34,7 @@ export class VolumeMachine {
   /** steady, ms */
   now = 1_000_000;
   wall = Date.parse('2026-01-01T00:00:00Z');
-  /** what is to run; undefined while it is not known */
+  /** the desired state; undefined while it is not known */
   desired: Entry[] | undefined = [];
   readonly lastGood = new Map<string, Pick<MicroserviceRecord, 'lastGood'>>();
   /** what containers bind, by their names */
@@ -102,14 +102,14 @@ export class VolumeMachine {
     this.volumes.look();
   }
 
-  /** What is to run is now this. */
+  /** The desired state is now this. */
   want(...entries: Entry[]): void {
     this.desired = entries;
     this.volumes.look();
   }
 
   pathOf(key: VolumeKey): string {
-    return join(this.directory, pathOf(key));
+    return join(this.directory, volumeSubpath(key));
   }
 
   /** Makes a volume, and a file in it. */

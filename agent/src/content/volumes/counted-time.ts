@@ -1,10 +1,10 @@
 import type { Clock } from '../../../../src/lib/clock.ts';
 
 /**
- * Milliseconds that agents of this machine have run while it was known what the machine is to run: the sum over their
+ * Milliseconds that agents of this machine have run while the desired state was known: the sum over their
  * processes, each of which begins with what the one before has saved. It follows no clock that can be set, so that neither a
- * machine that wakes up in 1970 nor a day that is set ahead brings anything forward; what is not saved, and the time that no
- * agent runs, is lost, which only makes it later.
+ * machine that wakes up in 1970 nor a day that is set ahead brings anything forward. Time that no agent saved, or
+ * that none ran, is lost, which only makes things later.
  */
 export class CountedTime {
   readonly #clock: Pick<Clock, 'now'>;

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import type { Entry } from '../../domain/entry.ts';
-import { pathOf, type VolumeKey } from '../../domain/volume.ts';
+import { type VolumeKey, volumeSubpath } from '../../domain/volume.ts';
 import { generator } from '../../faults/_random.ts';
 import { makeHold } from '../../supervise/plan/_util.ts';
 import { HOUR, having, VolumeMachine } from './_machine.ts';
@@ -20,8 +20,8 @@ interface Modelled {
 }
 
 /**
- * Random edits of what is to run, starts of the agent, jumps of both clocks, lost records, mounts, prunes and destructions. What
- * is destroyed must have been allowed to go by a model that knows real time; all else must be there.
+ * Random edits of the desired state, starts of the agent, jumps of both clocks, lost records, mounts, prunes and destructions.
+ * A model that knows real time must have allowed each destruction; all other volumes must be there.
  */
 test.each(Array.from({ length: SEEDS }, (_, seed) => seed))(
   'nothing that is wanted, mounted or young is destroyed, whatever happens (seed %i)',
@@ -45,29 +45,29 @@ test.each(Array.from({ length: SEEDS }, (_, seed) => seed))(
           ),
       );
     };
-    const there = () => KEYS.filter((key) => model.has(pathOf(key)));
+    const there = () => KEYS.filter((key) => model.has(volumeSubpath(key)));
     const noteWants = () => {
       for (const key of there()) {
-        const known = model.get(pathOf(key)) as Modelled;
+        const known = model.get(volumeSubpath(key)) as Modelled;
         if (machine.desired && wantsOf(key)) Object.assign(known, { unwantedFor: 0, cleanup: false });
       }
     };
-    /** Compares the disk with the model; `gone` is what may have gone. */
-    const check = (gone: (key: VolumeKey, known: Modelled) => boolean) => {
+    /** Compares the disk with the model; `mayGo` says which may be missing. */
+    const check = (mayGo: (key: VolumeKey, known: Modelled) => boolean) => {
       for (const key of there()) {
         if (existsSync(machine.pathOf(key))) {
-          expect(machine.has(key.uuid, key.name), `${pathOf(key)} is whole: ${story.join('; ')}`).toBe(true);
+          expect(machine.has(key.uuid, key.name), `${volumeSubpath(key)} is whole: ${story.join('; ')}`).toBe(true);
           continue;
         }
-        const known = model.get(pathOf(key)) as Modelled;
-        expect(gone(key, known), `${pathOf(key)} may go: ${story.slice(-12).join('; ')}`).toBe(true);
-        model.delete(pathOf(key));
+        const known = model.get(volumeSubpath(key)) as Modelled;
+        expect(mayGo(key, known), `${volumeSubpath(key)} may go: ${story.slice(-12).join('; ')}`).toBe(true);
+        model.delete(volumeSubpath(key));
       }
     };
     const pass = (ms: number) => {
       machine.now += ms;
       machine.wall += ms;
-      for (const key of there()) if (!wantsOf(key)) (model.get(pathOf(key)) as Modelled).unwantedFor += ms;
+      for (const key of there()) if (!wantsOf(key)) (model.get(volumeSubpath(key)) as Modelled).unwantedFor += ms;
     };
     const entries = (): Entry[] =>
       UUIDS.filter(() => random() < 0.5).map((uuid) =>
@@ -77,9 +77,9 @@ test.each(Array.from({ length: SEEDS }, (_, seed) => seed))(
     const DEEDS: Record<string, () => Promise<void> | void> = {
       make: () => {
         const key = pick(KEYS);
-        if (model.has(pathOf(key))) return;
+        if (model.has(volumeSubpath(key))) return;
         machine.make(key.uuid, key.name);
-        model.set(pathOf(key), { unwantedFor: 0, cleanup: false });
+        model.set(volumeSubpath(key), { unwantedFor: 0, cleanup: false });
       },
       want: () => machine.want(...entries()),
       forget: () => {
@@ -104,9 +104,9 @@ test.each(Array.from({ length: SEEDS }, (_, seed) => seed))(
       mount: () => {
         const key = pick(KEYS);
         const path = machine.pathOf(key);
-        if (mounted.delete(pathOf(key))) machine.binds.delete(path);
+        if (mounted.delete(volumeSubpath(key))) machine.binds.delete(path);
         else {
-          mounted.add(pathOf(key));
+          mounted.add(volumeSubpath(key));
           machine.binds.set(path, path);
         }
       },
@@ -114,12 +114,12 @@ test.each(Array.from({ length: SEEDS }, (_, seed) => seed))(
       cleanup: () => {
         const uuid = pick(UUIDS);
         if (machine.volumes.markForCleanup(uuid))
-          for (const key of there()) if (key.uuid === uuid) (model.get(pathOf(key)) as Modelled).cleanup = true;
+          for (const key of there()) if (key.uuid === uuid) (model.get(volumeSubpath(key)) as Modelled).cleanup = true;
       },
     };
     const destroys = async (name: string, act: () => Promise<unknown>, may: Parameters<typeof check>[0]) => {
       await act().catch((error: { code?: string }) => expect(['CONFLICT', 'NOT_FOUND']).toContain(error.code));
-      check((key, known) => !mounted.has(pathOf(key)) && may(key, known));
+      check((key, known) => !mounted.has(volumeSubpath(key)) && may(key, known));
       story.push(name);
     };
 
@@ -154,9 +154,9 @@ test.each(Array.from({ length: SEEDS }, (_, seed) => seed))(
         );
       else if (name === 'rm' || name === 'rmForce')
         await destroys(
-          `${name} ${pathOf(key)}`,
+          `${name} ${volumeSubpath(key)}`,
           () => machine.volumes.destroyPrivate(key.uuid ?? 'none', key.name, name === 'rmForce'),
-          (k) => pathOf(k) === pathOf(key) && (name === 'rmForce' || !wantsOf(k)),
+          (k) => volumeSubpath(k) === volumeSubpath(key) && (name === 'rmForce' || !wantsOf(k)),
         );
       else if (name === 'rmShared')
         await destroys(
@@ -181,5 +181,9 @@ test('what nothing wants does go in the end', async () => {
   await machine.volumes.list();
   machine.now += GRACE;
   await machine.volumes.prune({ yes: true, force: false, dryRun: false });
-  expect((await machine.volumes.list()).map(pathOf)).toEqual([`data/${UUIDS[0]}/x`, `data/${UUIDS[0]}/y`, 'shared/x']);
+  expect((await machine.volumes.list()).map(volumeSubpath)).toEqual([
+    `data/${UUIDS[0]}/x`,
+    `data/${UUIDS[0]}/y`,
+    'shared/x',
+  ]);
 });

@@ -37,13 +37,13 @@ const CASES: [Way, string, typeof OF_A | typeof POOL, Partial<VolumeFacts>, with
   ['destroy', 'its microservice is wanted', OF_A, wantsA, false, true],
   ['destroy', 'it is mounted', OF_A, mounted, false, false],
   ['destroy', 'it is mounted and wanted', OF_A, { ...mounted, ...wantsA }, false, false],
-  ['destroy', 'it is not known what is wanted', OF_A, unknown, false, true],
+  ['destroy', 'the desired state is not known', OF_A, unknown, false, true],
   ['destroy', 'it is of the control plane', OF_A, controlPlane, false, false],
   ['destroy', 'nothing wants the shared one', POOL, {}, true, true],
   ['destroy', 'the shared one has a consumer', POOL, wantsA, false, false],
   ['destroy', 'the shared one is mounted', POOL, mounted, false, false],
   ['destroy', 'it is not known who has the shared one', POOL, unclear, false, true],
-  ['destroy', 'it is not known what is wanted, the shared one', POOL, unknown, false, true],
+  ['destroy', 'the desired state is not known, the shared one', POOL, unknown, false, true],
   ['prune', 'the grace is over', OF_A, {}, true, true],
   ['prune', 'the grace lacks a moment', OF_A, { now: GRACE - 1 }, false, true],
   ['prune', 'its record is lost', OF_A, { records: new Map() }, false, true],
@@ -51,7 +51,7 @@ const CASES: [Way, string, typeof OF_A | typeof POOL, Partial<VolumeFacts>, with
   ['prune', 'its microservice is wanted', OF_A, wantsA, false, false],
   ['prune', 'it is mounted', OF_A, mounted, false, false],
   ['prune', 'it is mounted, and a person removed it with its volumes', OF_A, { ...cleanup, ...mounted }, false, false],
-  ['prune', 'it is not known what is wanted', OF_A, unknown, false, false],
+  ['prune', 'the desired state is not known', OF_A, unknown, false, false],
   ['prune', 'it is of the control plane', OF_A, controlPlane, false, false],
   ['prune', 'the shared one has a consumer', POOL, wantsA, false, false],
   ['prune', 'it is not known who has the shared one', POOL, unclear, false, false],
@@ -59,7 +59,7 @@ const CASES: [Way, string, typeof OF_A | typeof POOL, Partial<VolumeFacts>, with
   ['purge', 'its microservice is wanted', OF_A, wantsA, false, false],
   ['purge', 'it is mounted', OF_A, mounted, false, false],
   ['purge', 'it is of the control plane', OF_A, controlPlane, false, false],
-  ['purge', 'it is not known what is wanted', OF_A, unknown, false, false],
+  ['purge', 'the desired state is not known', OF_A, unknown, false, false],
   ['purge', 'the shared one has a consumer', POOL, wantsA, false, false],
 ];
 
@@ -68,13 +68,13 @@ test.each(CASES)('%s when %s: destroyed or not', (way, _, key, change, without, 
   expect(destroyRefusal(way, key, facts(change), true) === undefined).toBe(withForce);
 });
 
-test('a shared volume is wanted by the view that is to run, by the one that was sent, and by the one that ran last', () => {
+test('a shared volume is wanted by the desired view, by the view as it was sent, and by the view of the last run', () => {
   const views = [having(A, '+sent'), having(A, '+good')].flatMap((entry) => (entry.kind === 'run' ? [entry.view] : []));
   const wanted = wantedVolumes([having(A, '+next')], () => views);
   expect(['next', 'sent', 'good', 'other'].map((name) => isWanted(`shared/${name}`, wanted))).toEqual([
     ...[true, true, true, false],
   ]);
-  // What is on hold has the names of its last view, as far as there is one.
+  // An entry on hold has the names of its last view.
   expect(wantedVolumes([makeHold(A)], () => views)?.shared.get('good')).toEqual([
     { uuid: A, application: 'app', name: makeView({ uuid: A }).name },
   ]);

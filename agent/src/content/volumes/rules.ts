@@ -1,8 +1,8 @@
 import type { VolumeClaim, VolumeKey, VolumeKind } from '../../domain/volume.ts';
 import { graceLeft, type UnreferencedRecords } from './unreferenced.ts';
-import { isWanted, ownerOf, type WantedVolumes } from './wanted.ts';
+import { isWanted, volumeOwner, type WantedVolumes } from './wanted.ts';
 
-/** What is known when a volume is judged. */
+/** The facts by which a volume is judged. */
 export interface VolumeFacts {
   wanted: WantedVolumes | undefined;
   records: UnreferencedRecords;
@@ -21,7 +21,7 @@ export function claimOf(
   { wanted, records, isControlPlane }: Pick<VolumeFacts, 'wanted' | 'records' | 'isControlPlane'>,
 ): VolumeClaim {
   const { uuid, name } = key;
-  const owner = ownerOf(key);
+  const owner = volumeOwner(key);
   const record = records.get(owner);
   const desired = isWanted(owner, wanted);
   const consumer = uuid === null ? undefined : wanted?.microservices.get(uuid);
@@ -56,7 +56,7 @@ const DESTROY: readonly Refusal[] = [
   (_, { wanted }, force) =>
     !wanted &&
     !force &&
-    'it is not known what this machine is to run, so every volume counts as wanted; force lifts it',
+    'the desired state of this machine is not known, so every volume counts as wanted; force lifts it',
   ({ uuid, name }, { wanted }) => {
     const consumers = uuid === null ? (wanted?.shared.get(name) ?? []) : [];
     return consumers.length > 0 && `${consumers.map((each) => each.name || each.uuid).join(', ')} has it`;
@@ -73,11 +73,11 @@ const DESTROY: readonly Refusal[] = [
 /** What keeps a volume from being destroyed by a purge or a prune. */
 const SWEEP: readonly Refusal[] = [
   ...ALWAYS,
-  (key, { wanted }) => isWanted(ownerOf(key), wanted) && 'something that is to run here has it',
+  (key, { wanted }) => isWanted(volumeOwner(key), wanted) && 'something that is to run here has it',
 ];
 const PRUNE: readonly Refusal[] = [
   ...SWEEP,
-  (key, { records, now }, force) => !force && graceLeft(records.get(ownerOf(key)), now),
+  (key, { records, now }, force) => !force && graceLeft(records.get(volumeOwner(key)), now),
 ];
 
 const RULES = { destroy: DESTROY, purge: SWEEP, prune: PRUNE } as const;

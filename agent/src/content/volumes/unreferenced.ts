@@ -1,5 +1,5 @@
 import { jsonOr } from '../../domain/json.ts';
-import { isWanted, type Owner, type WantedVolumes } from './wanted.ts';
+import { isWanted, type VolumeOwner, type WantedVolumes } from './wanted.ts';
 
 /** How long what nothing wants stays, ms. */
 export const GRACE = 24 * 3600 * 1000;
@@ -15,7 +15,7 @@ export interface Unreferenced {
 }
 
 /** By owner. An owner without a record is wanted, or is new here: its time begins when it is seen. */
-export type UnreferencedRecords = ReadonlyMap<Owner, Unreferenced>;
+export type UnreferencedRecords = ReadonlyMap<VolumeOwner, Unreferenced>;
 
 /** The records as they are now. A record that was lost begins anew; an earlier time is never concluded. Pure. */
 export function updateUnreferenced(
@@ -27,7 +27,7 @@ export function updateUnreferenced(
     now,
     wall,
   }: {
-    owners: Iterable<Owner>;
+    owners: Iterable<VolumeOwner>;
     /** the owners are all that the disk has */
     isComplete: boolean;
     wanted: WantedVolumes | undefined;
@@ -36,14 +36,14 @@ export function updateUnreferenced(
     wall: number;
   },
 ): UnreferencedRecords {
-  // Nothing is concluded while it is not known what is wanted: the counted time stands still as well.
+  // Nothing is concluded while the desired state is not known: the counted time stands still as well.
   if (!wanted) return before;
-  const after = new Map<Owner, Unreferenced>();
+  const after = new Map<VolumeOwner, Unreferenced>();
   const known = isComplete ? owners : new Set([...owners, ...before.keys()]);
   for (const owner of known) {
     if (isWanted(owner, wanted)) continue;
     const record = before.get(owner);
-    // Counted time behind that of a record is another count, whose beginning is not known.
+    // Counted time behind a record is another count, whose beginning is not known.
     after.set(owner, record && record.since <= now ? record : { at: wall, since: now });
   }
   return isSame(before, after) ? before : after;
@@ -76,7 +76,7 @@ export function readUnreferenced(text: string | undefined): UnreferencedRecords 
   const saved = text === undefined ? undefined : jsonOr(text, undefined);
   const entries = saved !== null && typeof saved === 'object' ? Object.entries(saved) : [];
   return new Map(
-    entries.flatMap(([owner, record]): [Owner, Unreferenced][] => {
+    entries.flatMap(([owner, record]): [VolumeOwner, Unreferenced][] => {
       const { at, since, cleanup } = (record ?? {}) as Partial<Record<keyof Unreferenced, unknown>>;
       if (!Number.isFinite(at) || !Number.isFinite(since)) return [];
       return [[owner, { at: Number(at), since: Number(since), ...(cleanup === true && { cleanup }) }]];

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import { isVolumeName, PRIVATE_FOLDER, pathOf, SHARED_FOLDER, type VolumeKey } from '../../domain/volume.ts';
+import { isVolumeName, PRIVATE_FOLDER, SHARED_FOLDER, type VolumeKey, volumeSubpath } from '../../domain/volume.ts';
 import { followLinks, renamePath } from '../../machine/disk.ts';
 import {
   directoriesIn,
@@ -14,7 +14,7 @@ import {
 } from '../../machine/tree.ts';
 
 /**
- * What is on its way out has such a name beside the volume that it was, so that the move needs neither room on the disk nor
+ * A volume on its way out has such a name, in the directory where it was, so that the move needs neither room on the disk nor
  * another file system. No volume can have it.
  */
 const TAKEN = '.destroyed-';
@@ -27,7 +27,7 @@ const AT_ONCE = 16;
 export class VolumeTree {
   /** without links: where the directory of volumes lies stays, and a link that takes its place later is not followed */
   readonly root: string;
-  /** folders with what is on its way out */
+  /** folders with volumes on their way out */
   readonly #unfinished = new Set<string>();
   /** removals, one after another */
   #removing: Promise<void> = Promise.resolve();
@@ -38,7 +38,7 @@ export class VolumeTree {
 
   /** Where a volume lies, without links. */
   placeOf(key: VolumeKey): string {
-    return join(this.root, pathOf(key));
+    return join(this.root, volumeSubpath(key));
   }
 
   /** All volumes: private ones by uuid and name, then shared ones by name. */
@@ -68,7 +68,7 @@ export class VolumeTree {
   }
 
   /**
-   * Takes a volume out of use in one step: what is made under its name afterwards is a new directory. `decide` is asked at
+   * Takes a volume out of use in one step: a directory that is made under its name afterwards is a new one. `decide` is asked at
    * the last moment, with nothing between its answer and the step; where it throws, nothing is done. No link is followed on
    * the way. Returns where the volume lies now.
    */
@@ -103,7 +103,7 @@ export class VolumeTree {
     return this.#unfinished.size > 0;
   }
 
-  /** Removes all that was taken, also by an earlier process. Throws the first error; what is left stays for another call. */
+  /** Removes all that was taken, also by an earlier process. Throws the first error; the rest stays for another call. */
   removeTaken(): Promise<void> {
     const done = this.#removing.then(() => this.#removeAll());
     this.#removing = done.catch(() => {});
@@ -141,7 +141,7 @@ export class VolumeTree {
   }
 }
 
-/** The directory that a volume lies in, below that of all volumes. */
+/** The directory of a volume's siblings, below the directory of volumes. */
 function folderOf({ uuid }: VolumeKey): string {
   return uuid === null ? SHARED_FOLDER : join(PRIVATE_FOLDER, uuid);
 }

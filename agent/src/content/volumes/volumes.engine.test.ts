@@ -68,7 +68,7 @@ for (const { kind, url } of inject('engines'))
     }
 
     const remove = (id: string) => callEngine(url, 'DELETE', `/containers/${id}?force=1`);
-    /** Also one that the test has removed. */
+    /** Also a container that the test has removed. */
     const removeAny = (id: string) =>
       remove(id).then(
         () => {},
@@ -176,7 +176,7 @@ for (const { kind, url } of inject('engines'))
       await goes();
     });
 
-    test('are destroyed against a real start, and the container has a whole or a new one', async () => {
+    test('stay whole or are new for a container that is made while they are destroyed', async () => {
       for (let round = 0; round < 5; round++) {
         mkdirSync(join(path, 'deep'), { recursive: true });
         writeFileSync(join(path, 'deep/file'), 'precious');

@@ -30,7 +30,7 @@ function pass(ms: number): void {
   machine.wall += ms;
 }
 
-test('the claims are those of the disk, with who wants them, and since when nothing does', async () => {
+test('the claims are the directories on the disk, with who wants them, and since when nothing does', async () => {
   machine.make(B, 'db');
   machine.make(A, 'z');
   machine.make(A, 'a');
@@ -83,7 +83,7 @@ test('a prune says what it would destroy, and destroys it when it is confirmed',
   expect((await machine.volumes.prune({ ...YES, force: true })).deleted).toMatchObject([{ name: 'young' }]);
 });
 
-test('nothing is pruned or purged while it is not known what is to run', async () => {
+test('nothing is pruned or purged while the desired state is not known', async () => {
   machine.make(A, 'db');
   await machine.volumes.list();
   pass(DAY);
@@ -133,7 +133,7 @@ describe('the grace', () => {
       machine.want(having(A, 'db'));
       machine.want();
     },
-    'it is not known for a year what is to run': () => {
+    'the desired state is not known for a year': () => {
       machine.desired = undefined;
       machine.volumes.look();
       pass(365 * DAY);
@@ -165,7 +165,7 @@ describe('the grace', () => {
     expect(await isDue()).toBe(true);
   });
 
-  test('is not skipped for what is wanted, or is wanted again', async () => {
+  test('is not skipped for a microservice that is wanted, or is wanted again', async () => {
     machine.want(having(A, 'db'));
     expect(machine.volumes.markForCleanup(A)).toBe(false);
     machine.want();
@@ -382,7 +382,7 @@ test('volumes of the control plane are claims of their own kind, which nothing d
 });
 
 const MANY = process.env.SKERRY_NIGHTLY ? 10_000 : 1000;
-test('of many claims a prune asks the engine once, reads the mounts twice, and saves once', async () => {
+test('a prune of many claims asks the engine once, reads the mounts twice, and saves once', async () => {
   for (let i = 0; i < MANY / 2; i++) {
     mkdirSync(machine.pathOf({ uuid: `u${i}`, name: 'db' }), { recursive: true });
     mkdirSync(machine.pathOf({ uuid: null, name: `s${i}` }), { recursive: true });

@@ -7,10 +7,10 @@ import type { Observed, Part } from '../../domain/part.ts';
 import {
   isVolumeName,
   type PrunedVolume,
-  pathOf,
   type VolumeClaim,
   type VolumeKey,
   type VolumePruneReport,
+  volumeSubpath,
 } from '../../domain/volume.ts';
 import type { BindsPort } from '../../engine-port/ownership.ts';
 import { errorText } from '../../machine/log.ts';
@@ -24,9 +24,9 @@ import { VolumeLock } from './volume-lock.ts';
 import { VolumeTree } from './volume-tree.ts';
 import {
   isWanted,
-  type Owner,
-  ownerOf,
   ownerOfPrivate,
+  type VolumeOwner,
+  volumeOwner,
   type WantedVolumes,
   wantedOwners,
   wantedVolumes,
@@ -46,18 +46,18 @@ export interface VolumesDependencies {
   sentView(uuid: string): MicroserviceView | undefined;
   engine: BindsPort;
   places: { follow(path: string): string; locate(paths: readonly string[]): string[] };
-  /** what is mounted on this machine, in whatever namespace */
+  /** the mounts of this machine, in whatever namespace */
   mountsInUse(): readonly MountInUse[];
   /** whether a microservice is of the control plane that runs here */
   isControlPlane(uuid: string): boolean;
 }
 
 /**
- * The volumes of this machine as claims: which there are is what the disk has, who wants them what is to run here. Since when
- * nothing wants a volume is noted in the database, a cache: what is lost there begins anew.
+ * The volumes of this machine as claims: the disk says which there are, the desired state who wants them. Since when
+ * nothing wants a volume is noted in the database, a cache: a note that is lost begins anew.
  *
  * Guarantees: a volume that is wanted, mounted or younger than its grace is destroyed by nothing but a person who says force,
- * and one that is mounted by nothing at all; a volume is there as a whole or not at all, whenever the process ends.
+ * and a mounted volume by nothing at all; a volume is there as a whole or not at all, whenever the process ends.
  */
 export class Volumes implements Part<never> {
   readonly #deps: VolumesDependencies;
@@ -68,7 +68,7 @@ export class Volumes implements Part<never> {
   /** what the database has */
   #saved: UnreferencedRecords;
   /** that the disk has, or may have */
-  #owners = new Set<Owner>();
+  #owners = new Set<VolumeOwner>();
   #wanted: { entries: readonly Entry[] | undefined; volumes: WantedVolumes | undefined } | undefined;
   /** why what was destroyed cannot be removed, or notes cannot be saved */
   #problem = '';
@@ -115,7 +115,7 @@ export class Volumes implements Part<never> {
   async shared(name: string): Promise<VolumeClaim | undefined> {
     const key = { uuid: null, name };
     if (!isVolumeName(name) || !(await this.#tree.has(key))) return undefined;
-    this.#update([ownerOf(key)], false);
+    this.#update([volumeOwner(key)], false);
     return this.#claim(key);
   }
 
@@ -176,10 +176,10 @@ export class Volumes implements Part<never> {
     return claimOf(key, this.#tree.placeOf(key), facts);
   }
 
-  /** The volumes of the disk. What is new there is noted. */
+  /** The volumes of the disk; new ones are noted. */
   async #list(): Promise<VolumeKey[]> {
     const keys = await this.#tree.list();
-    this.#owners = new Set(keys.map(ownerOf));
+    this.#owners = new Set(keys.map(volumeOwner));
     this.#update(this.#owners, true);
     return keys;
   }
@@ -196,7 +196,7 @@ export class Volumes implements Part<never> {
     return this.#wanted.volumes;
   }
 
-  #update(owners: Iterable<Owner>, isComplete: boolean): void {
+  #update(owners: Iterable<VolumeOwner>, isComplete: boolean): void {
     const { clock } = this.#deps;
     // What a microservice ran with last may have changed since.
     this.#wanted = undefined;
@@ -247,7 +247,7 @@ export class Volumes implements Part<never> {
 
   async #sweep(way: 'purge' | 'prune', force: boolean, isDry: boolean): Promise<Swept> {
     if (!this.#wantedNow()) throw new AgentError('CONFLICT', `nothing was destroyed: ${UNKNOWN}`);
-    const keys = (await this.#list()).filter((key) => !isWanted(ownerOf(key), this.#wantedNow()));
+    const keys = (await this.#list()).filter((key) => !isWanted(volumeOwner(key), this.#wantedNow()));
     const work = async (): Promise<Swept> => {
       const mountedBy = await this.#mounts(keys);
       const refusal = (key: VolumeKey) => destroyRefusal(way, key, this.#facts(mountedBy), force);
@@ -313,7 +313,7 @@ export class Volumes implements Part<never> {
       await this.#tree.giveBack(key, at);
       failed.set(key, new AgentError('CONFLICT', `nothing was destroyed: ${nameText(key)}: it is mounted by ${by}`));
     }
-    const gone = taken.filter(({ key }) => !failed.has(key)).map(({ key }) => pathOf(key));
+    const gone = taken.filter(({ key }) => !failed.has(key)).map(({ key }) => volumeSubpath(key));
     if (gone.length > 0) log.info({ volumes: gone.slice(0, 100), count: gone.length }, 'Volumes are destroyed');
     return failed;
   }
@@ -354,7 +354,7 @@ export class Volumes implements Part<never> {
     const paths = keys.map((key) => this.#tree.placeOf(key));
     const lies = new Map(places.locate(paths).map((place, index) => [keys[index], place]));
     return (key) => {
-      const levels = pathOf(key).split('/').length;
+      const levels = volumeSubpath(key).split('/').length;
       const path = this.#tree.placeOf(key);
       return find(path, levels) ?? find(lies.get(key) ?? path, levels);
     };
@@ -381,7 +381,7 @@ export class Volumes implements Part<never> {
 
 type Swept = Pick<VolumePruneReport, 'status' | 'candidates' | 'deleted' | 'skipped'>;
 
-const UNKNOWN = 'it is not known what this machine is to run, so every volume counts as wanted';
+const UNKNOWN = 'the desired state of this machine is not known, so every volume counts as wanted';
 
 const nameText = ({ uuid, name }: VolumeKey): string =>
   uuid === null ? `shared volume ${name}` : `volume ${name} of ${uuid}`;

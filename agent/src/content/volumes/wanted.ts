@@ -2,7 +2,7 @@ import type { MicroserviceView } from '../../../../src/wire/agent.ts';
 import type { Entry } from '../../domain/entry.ts';
 import type { VolumeConsumer } from '../../domain/volume.ts';
 
-/** The volumes that what is to run here has. */
+/** The volumes that desired microservices have. */
 export interface WantedVolumes {
   /** microservices by uuid: whatever private volume of theirs there is is wanted */
   microservices: ReadonlyMap<string, VolumeConsumer>;
@@ -13,8 +13,8 @@ export interface WantedVolumes {
 }
 
 /**
- * The volumes that entries have; undefined while the entries are not known: then every volume is wanted. `views` has what is
- * known of a microservice besides its entry: as it was sent, and as it ran last.
+ * The volumes that entries have; undefined while the entries are not known: then every volume is wanted. `views` has a
+ * microservice as it was sent, and as it ran last.
  */
 export function wantedVolumes(
   entries: readonly Entry[] | undefined,
@@ -47,22 +47,22 @@ function sharedNames({ volumeMappings }: MicroserviceView): string[] {
  * What has a volume for as long as it is wanted: the microservice of private volumes, or the name of a shared one. It is the
  * beginning of their paths, `data/<uuid>` or `shared/<name>`.
  */
-export type Owner = string;
+export type VolumeOwner = string;
 
 /** The owners that are wanted by name. */
-export function wantedOwners({ microservices, shared }: WantedVolumes): Owner[] {
+export function wantedOwners({ microservices, shared }: WantedVolumes): VolumeOwner[] {
   return [...[...microservices.keys()].map(ownerOfPrivate), ...[...shared.keys()].map(ownerOfShared)];
 }
 
-export const ownerOfPrivate = (uuid: string): Owner => `data/${uuid}`;
-const ownerOfShared = (name: string): Owner => `shared/${name}`;
+export const ownerOfPrivate = (uuid: string): VolumeOwner => `data/${uuid}`;
+const ownerOfShared = (name: string): VolumeOwner => `shared/${name}`;
 
-export function ownerOf({ uuid, name }: { uuid: string | null; name: string }): Owner {
+export function volumeOwner({ uuid, name }: { uuid: string | null; name: string }): VolumeOwner {
   return uuid === null ? ownerOfShared(name) : ownerOfPrivate(uuid);
 }
 
 /** Whether the volumes of an owner are wanted; all are while that is not known. */
-export function isWanted(owner: Owner, wanted: WantedVolumes | undefined): boolean {
+export function isWanted(owner: VolumeOwner, wanted: WantedVolumes | undefined): boolean {
   if (!wanted) return true;
   const [folder, name = ''] = owner.split('/');
   if (folder === 'data') return wanted.microservices.has(name);

@@ -163,7 +163,7 @@ export const MICROSERVICE_ROUTES = [
     handler: async ({ params, query: { cleanup }, caller: { reach }, deps: { agent } }) => {
       const { id } = findMicroservice(agent, params.id, reach);
       await agent.supervisor.local.remove(id);
-      // One that is still wanted has its volumes: the warning says so.
+      // A microservice that is still wanted gets no mark: the warning says that it is.
       if (cleanup) agent.volumes.markForCleanup(id);
       const isWanted = agent.supervisor.desired?.some(({ uuid }) => uuid === id);
       const warning = agent.supervisor.record(id)?.stoppedLocally

@@ -21,7 +21,7 @@ export interface VolumeDependencies {
 
 const { route } = routesWith<VolumeDependencies>('volumes');
 
-const FORCE = 'although its microservice is to run here, or it is not known what is to run; never while it is mounted';
+const FORCE = 'although its microservice is desired, or the desired state is not known; never while it is mounted';
 
 /** The volumes of this machine, for its admin. */
 export const VOLUME_ROUTES = [
@@ -150,8 +150,8 @@ function claimReply() {
   const consumer = z.object({ uuid: z.string(), application: z.string(), name: z.string() });
   return z.object({
     ...volume(),
-    consumers: z.array(consumer).describe('microservices that are to run here and have it'),
-    desired: z.boolean().describe('whether one of them is; also while it is not known what is to run'),
+    consumers: z.array(consumer).describe('desired microservices that have it'),
+    desired: z.boolean().describe('also while the desired state is not known'),
   });
 }
 
