@@ -14,7 +14,7 @@ const POOL = { uuid: null, name: 'pool' };
 const facts = (change: Partial<VolumeFacts> = {}): VolumeFacts => ({
   wanted: wantedVolumes([], () => []),
   records: new Map([
-    [`data/${A}`, { at: 0, since: 0 }],
+    [`data/${A}/db`, { at: 0, since: 0 }],
     ['shared/pool', { at: 0, since: 0 }],
   ]),
   now: GRACE,
@@ -27,7 +27,7 @@ const unknown = { wanted: undefined };
 const mounted = { mountedBy: () => 'the container x' };
 const unclear = { wanted: wantedVolumes([makeHold(B)], () => []) };
 const controlPlane = { isControlPlane: (uuid: string) => uuid === A };
-const cleanup = { now: 0, records: new Map([[`data/${A}`, { at: 0, since: 0, cleanup: true as const }]]) };
+const cleanup = { now: 0, records: new Map([[`data/${A}/db`, { at: 0, since: 0, cleanup: true as const }]]) };
 
 type Way = Parameters<typeof destroyRefusal>[0];
 const CASES: [Way, string, typeof OF_A | typeof POOL, Partial<VolumeFacts>, without: boolean, withForce: boolean][] = [
@@ -81,7 +81,7 @@ test('a shared volume is wanted by the desired view, by the view as it was sent,
 });
 
 const step = (wanted: VolumeFacts['wanted'], now: number) => ({
-  owners: [`data/${A}`],
+  volumes: [`data/${A}/db`],
   isComplete: true,
   wanted,
   now,
@@ -92,14 +92,14 @@ const WANTED = wantedVolumes([having(A)], () => []);
 
 test('the time of a volume begins when nothing wants it, ends when something does, and begins anew with a lost record', () => {
   const first = updateUnreferenced(new Map(), step(NONE, 100));
-  expect(first.get(`data/${A}`)).toEqual({ at: 7, since: 100 });
+  expect(first.get(`data/${A}/db`)).toEqual({ at: 7, since: 100 });
   expect(updateUnreferenced(first, step(NONE, 100 + HOUR))).toBe(first);
   expect(updateUnreferenced(first, step(undefined, 100 + HOUR))).toBe(first);
   expect(updateUnreferenced(first, step(WANTED, 200))).toEqual(new Map());
   // The counted time was lost, and its record was not.
-  expect(updateUnreferenced(first, step(NONE, 5)).get(`data/${A}`)).toEqual({ at: 7, since: 5 });
-  expect(updateUnreferenced(first, { ...step(NONE, 300), owners: [] }).size).toBe(0);
-  expect(updateUnreferenced(first, { ...step(NONE, 300), owners: [], isComplete: false }).size).toBe(1);
+  expect(updateUnreferenced(first, step(NONE, 5)).get(`data/${A}/db`)).toEqual({ at: 7, since: 5 });
+  expect(updateUnreferenced(first, { ...step(NONE, 300), volumes: [] }).size).toBe(0);
+  expect(updateUnreferenced(first, { ...step(NONE, 300), volumes: [], isComplete: false }).size).toBe(1);
 });
 
 const BY = (at: string, isWhole = true) => [{ at, by: 'x', isWhole }];

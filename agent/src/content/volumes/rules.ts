@@ -1,6 +1,6 @@
-import type { VolumeClaim, VolumeKey, VolumeKind } from '../../domain/volume.ts';
+import { type VolumeClaim, type VolumeKey, type VolumeKind, volumeSubpath } from '../../domain/volume.ts';
 import { graceLeft, type UnreferencedRecords } from './unreferenced.ts';
-import { isWanted, volumeOwner, type WantedVolumes } from './wanted.ts';
+import { isWanted, type WantedVolumes } from './wanted.ts';
 
 /** The facts by which a volume is judged. */
 export interface VolumeFacts {
@@ -21,9 +21,9 @@ export function claimOf(
   { wanted, records, isControlPlane }: Pick<VolumeFacts, 'wanted' | 'records' | 'isControlPlane'>,
 ): VolumeClaim {
   const { uuid, name } = key;
-  const owner = volumeOwner(key);
-  const record = records.get(owner);
-  const desired = isWanted(owner, wanted);
+  const path = volumeSubpath(key);
+  const record = records.get(path);
+  const desired = isWanted(path, wanted);
   const consumer = uuid === null ? undefined : wanted?.microservices.get(uuid);
   return {
     ...{ name, uuid, hostPath, desired },
@@ -73,11 +73,11 @@ const DESTROY: readonly Refusal[] = [
 /** What keeps a volume from being destroyed by a purge or a prune. */
 const SWEEP: readonly Refusal[] = [
   ...ALWAYS,
-  (key, { wanted }) => isWanted(volumeOwner(key), wanted) && 'something that is to run here has it',
+  (key, { wanted }) => isWanted(volumeSubpath(key), wanted) && 'something that is to run here has it',
 ];
 const PRUNE: readonly Refusal[] = [
   ...SWEEP,
-  (key, { records, now }, force) => !force && graceLeft(records.get(volumeOwner(key)), now),
+  (key, { records, now }, force) => !force && graceLeft(records.get(volumeSubpath(key)), now),
 ];
 
 const RULES = { destroy: DESTROY, purge: SWEEP, prune: PRUNE } as const;

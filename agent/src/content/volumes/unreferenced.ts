@@ -1,10 +1,10 @@
 import { jsonOr } from '../../domain/json.ts';
-import { isWanted, type VolumeOwner, type WantedVolumes } from './wanted.ts';
+import { isWanted, type VolumePath, type WantedVolumes } from './wanted.ts';
 
 /** How long what nothing wants stays, ms. */
 export const GRACE = 24 * 3600 * 1000;
 
-/** Since when nothing wants the volumes of an owner. */
+/** Since when nothing wants a volume. */
 export interface Unreferenced {
   /** Unix ms of the wall clock, for people */
   at: number;
@@ -14,21 +14,21 @@ export interface Unreferenced {
   cleanup?: true;
 }
 
-/** By owner. An owner without a record is wanted, or is new here: its time begins when it is seen. */
-export type UnreferencedRecords = ReadonlyMap<VolumeOwner, Unreferenced>;
+/** By volume. A volume without a record is wanted, or is new here: its time begins when it is seen. */
+export type UnreferencedRecords = ReadonlyMap<VolumePath, Unreferenced>;
 
 /** The records as they are now. A record that was lost begins anew; an earlier time is never concluded. Pure. */
 export function updateUnreferenced(
   before: UnreferencedRecords,
   {
-    owners,
+    volumes,
     isComplete,
     wanted,
     now,
     wall,
   }: {
-    owners: Iterable<VolumeOwner>;
-    /** the owners are all that the disk has */
+    volumes: Iterable<VolumePath>;
+    /** the volumes are all that the disk has */
     isComplete: boolean;
     wanted: WantedVolumes | undefined;
     /** counted time */
@@ -38,22 +38,22 @@ export function updateUnreferenced(
 ): UnreferencedRecords {
   // Nothing is concluded while the desired state is not known: the counted time stands still as well.
   if (!wanted) return before;
-  const after = new Map<VolumeOwner, Unreferenced>();
-  const known = isComplete ? owners : new Set([...owners, ...before.keys()]);
-  for (const owner of known) {
-    if (isWanted(owner, wanted)) continue;
-    const record = before.get(owner);
+  const after = new Map<VolumePath, Unreferenced>();
+  const known = isComplete ? volumes : new Set([...volumes, ...before.keys()]);
+  for (const path of known) {
+    if (isWanted(path, wanted)) continue;
+    const record = before.get(path);
     // Counted time behind a record is another count, whose beginning is not known.
-    after.set(owner, record && record.since <= now ? record : { at: wall, since: now });
+    after.set(path, record && record.since <= now ? record : { at: wall, since: now });
   }
   return isSame(before, after) ? before : after;
 }
 
 function isSame(before: UnreferencedRecords, after: UnreferencedRecords): boolean {
-  return before.size === after.size && [...after].every(([owner, record]) => before.get(owner) === record);
+  return before.size === after.size && [...after].every(([path, record]) => before.get(path) === record);
 }
 
-/** Why a prune has to wait for the volumes of an owner, for people; undefined when it need not. */
+/** Why a prune has to wait for a volume, for people; undefined when it need not. */
 export function graceLeft(record: Unreferenced | undefined, now: number): string | undefined {
   if (record?.cleanup) return undefined;
   const passed = record ? now - record.since : 0;
@@ -76,10 +76,10 @@ export function readUnreferenced(text: string | undefined): UnreferencedRecords 
   const saved = text === undefined ? undefined : jsonOr(text, undefined);
   const entries = saved !== null && typeof saved === 'object' ? Object.entries(saved) : [];
   return new Map(
-    entries.flatMap(([owner, record]): [VolumeOwner, Unreferenced][] => {
+    entries.flatMap(([path, record]): [VolumePath, Unreferenced][] => {
       const { at, since, cleanup } = (record ?? {}) as Partial<Record<keyof Unreferenced, unknown>>;
       if (!Number.isFinite(at) || !Number.isFinite(since)) return [];
-      return [[owner, { at: Number(at), since: Number(since), ...(cleanup === true && { cleanup }) }]];
+      return [[path, { at: Number(at), since: Number(since), ...(cleanup === true && { cleanup }) }]];
     }),
   );
 }

@@ -125,7 +125,7 @@ describe('the grace', () => {
       machine.restart(machine.now + 365 * DAY);
     },
     'the records are not what they were': () => {
-      machine.database.saveValue('unreferencedVolumes', `{"data/${A}":{"at":1,"since":"x"}}`);
+      machine.database.saveValue('unreferencedVolumes', `{"data/${A}/db":{"at":1,"since":"x"}}`);
       machine.restart(machine.now + 365 * DAY);
     },
     'it was wanted for a moment': () => {
@@ -150,7 +150,7 @@ describe('the grace', () => {
     for (let hour = 1; hour < 24; hour++) {
       pass(HOUR);
       // As every ten minutes, and at the end.
-      machine.volumes.markForCleanup(B);
+      await machine.volumes.markForCleanup(B);
       machine.volumes.look();
       expect(await isDue(), `after ${hour} hours`).toBe(false);
     }
@@ -160,26 +160,26 @@ describe('the grace', () => {
   });
 
   test('is skipped for what a person removed with its volumes, also after a start', async () => {
-    expect(machine.volumes.markForCleanup(A)).toBe(true);
+    expect(await machine.volumes.markForCleanup(A)).toBe(true);
     machine.restart();
     expect(await isDue()).toBe(true);
   });
 
   test('is not skipped for a microservice that is wanted, or is wanted again', async () => {
     machine.want(having(A, 'db'));
-    expect(machine.volumes.markForCleanup(A)).toBe(false);
+    expect(await machine.volumes.markForCleanup(A)).toBe(false);
     machine.want();
-    expect(machine.volumes.markForCleanup(A)).toBe(true);
+    expect(await machine.volumes.markForCleanup(A)).toBe(true);
     machine.want(having(A, 'db'));
     machine.want();
     expect(await isDue()).toBe(false);
   });
 
-  test('a mark that cannot be saved is refused', () => {
+  test('a mark that cannot be saved is refused', async () => {
     machine.database.saveValue = () => {
       throw new Error('disk full');
     };
-    expect(() => machine.volumes.markForCleanup(A)).toThrow(/keep their grace: disk full/);
+    await expect(machine.volumes.markForCleanup(A)).rejects.toThrow(/keep their grace: disk full/);
   });
 });
 

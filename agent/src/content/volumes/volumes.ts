@@ -19,18 +19,16 @@ import type { Database } from '../../state/database.ts';
 import { CountedTime } from './counted-time.ts';
 import { createMountIndex, type Use } from './mount-index.ts';
 import { claimOf, destroyRefusal, type VolumeFacts } from './rules.ts';
-import { readUnreferenced, type UnreferencedRecords, unreferencedText, updateUnreferenced } from './unreferenced.ts';
+import {
+  readUnreferenced,
+  type Unreferenced,
+  type UnreferencedRecords,
+  unreferencedText,
+  updateUnreferenced,
+} from './unreferenced.ts';
 import { VolumeLock } from './volume-lock.ts';
 import { VolumeTree } from './volume-tree.ts';
-import {
-  isWanted,
-  ownerOfPrivate,
-  type VolumeOwner,
-  volumeOwner,
-  type WantedVolumes,
-  wantedOwners,
-  wantedVolumes,
-} from './wanted.ts';
+import { isWanted, type VolumePath, type WantedVolumes, wantedFolders, wantedVolumes } from './wanted.ts';
 
 /** How often the counted time is saved while something waits for it, and what could not be removed is tried again, ms. */
 const LOOK_EVERY = 600_000;
@@ -67,8 +65,10 @@ export class Volumes implements Part<never> {
   #records: UnreferencedRecords;
   /** what the database has */
   #saved: UnreferencedRecords;
-  /** that the disk has, or may have */
-  #owners = new Set<VolumeOwner>();
+  /** that the disk had at the last look */
+  #volumes: readonly VolumePath[] = [];
+  /** folders that were wanted when that was known last */
+  #folders: readonly string[] = [];
   #wanted: { entries: readonly Entry[] | undefined; volumes: WantedVolumes | undefined } | undefined;
   /** why what was destroyed cannot be removed, or notes cannot be saved */
   #problem = '';
@@ -92,7 +92,11 @@ export class Volumes implements Part<never> {
   }
 
   look(): void {
-    this.#update(this.#owners, false);
+    const before = this.#folders;
+    this.#update(this.#volumes, false);
+    // The time of volumes that were made meanwhile begins now, and not when somebody asks.
+    if (before.some((folder) => !isWanted(folder, this.#wantedNow())))
+      this.#list().catch((error: unknown) => this.#note(error));
   }
 
   /** Finishes what an earlier process has begun to destroy, and keeps the counted time. */
@@ -115,7 +119,7 @@ export class Volumes implements Part<never> {
   async shared(name: string): Promise<VolumeClaim | undefined> {
     const key = { uuid: null, name };
     if (!isVolumeName(name) || !(await this.#tree.has(key))) return undefined;
-    this.#update([volumeOwner(key)], false);
+    this.#update([volumeSubpath(key)], false);
     return this.#claim(key);
   }
 
@@ -156,15 +160,18 @@ export class Volumes implements Part<never> {
   }
 
   /**
-   * Notes that a person removed a microservice and its volumes with it: a prune need not wait for them. Returns false, and notes
-   * nothing, while it is still wanted. Throws AgentError when that cannot be saved.
+   * Notes that a person removed a microservice and its volumes with it: a prune need not wait for those that are there. Returns
+   * false, and notes nothing, while it is still wanted. Throws AgentError when that cannot be saved.
    */
-  markForCleanup(uuid: string): boolean {
-    const owner = ownerOfPrivate(uuid);
-    this.#update([owner], false);
-    const record = this.#records.get(owner);
-    if (!record) return false;
-    this.#records = new Map(this.#records).set(owner, { ...record, cleanup: true });
+  async markForCleanup(uuid: string): Promise<boolean> {
+    const paths = isVolumeName(uuid) ? (await this.#tree.privateOf(uuid)).map(volumeSubpath) : [];
+    this.#update(paths, false);
+    if (isWanted(`data/${uuid}`, this.#wantedNow())) return false;
+    const marked = paths.flatMap((path): [VolumePath, Unreferenced][] => {
+      const record = this.#records.get(path);
+      return record ? [[path, { ...record, cleanup: true }]] : [];
+    });
+    this.#records = new Map([...this.#records, ...marked]);
     this.#save();
     if (this.#saved !== this.#records) throw notSaved('its volumes keep their grace', this.#problem);
     return true;
@@ -179,8 +186,8 @@ export class Volumes implements Part<never> {
   /** The volumes of the disk; new ones are noted. */
   async #list(): Promise<VolumeKey[]> {
     const keys = await this.#tree.list();
-    this.#owners = new Set(keys.map(volumeOwner));
-    this.#update(this.#owners, true);
+    this.#volumes = keys.map(volumeSubpath);
+    this.#update(this.#volumes, true);
     return keys;
   }
 
@@ -196,14 +203,14 @@ export class Volumes implements Part<never> {
     return this.#wanted.volumes;
   }
 
-  #update(owners: Iterable<VolumeOwner>, isComplete: boolean): void {
+  #update(volumes: Iterable<VolumePath>, isComplete: boolean): void {
     const { clock } = this.#deps;
     // What a microservice ran with last may have changed since.
     this.#wanted = undefined;
     const wanted = this.#wantedNow();
     const now = this.#time.advance(wanted !== undefined);
-    this.#records = updateUnreferenced(this.#records, { owners, isComplete, wanted, now, wall: clock.wall() });
-    for (const owner of wanted ? wantedOwners(wanted) : []) this.#owners.add(owner);
+    this.#records = updateUnreferenced(this.#records, { volumes, isComplete, wanted, now, wall: clock.wall() });
+    if (wanted) this.#folders = wantedFolders(wanted);
     if (this.#records !== this.#saved) this.#save();
   }
 
@@ -247,7 +254,7 @@ export class Volumes implements Part<never> {
 
   async #sweep(way: 'purge' | 'prune', force: boolean, isDry: boolean): Promise<Swept> {
     if (!this.#wantedNow()) throw new AgentError('CONFLICT', `nothing was destroyed: ${UNKNOWN}`);
-    const keys = (await this.#list()).filter((key) => !isWanted(volumeOwner(key), this.#wantedNow()));
+    const keys = (await this.#list()).filter((key) => !isWanted(volumeSubpath(key), this.#wantedNow()));
     const work = async (): Promise<Swept> => {
       const mountedBy = await this.#mounts(keys);
       const refusal = (key: VolumeKey) => destroyRefusal(way, key, this.#facts(mountedBy), force);

@@ -43,28 +43,21 @@ function sharedNames({ volumeMappings }: MicroserviceView): string[] {
   );
 }
 
-/**
- * What has a volume for as long as it is wanted: the microservice of private volumes, or the name of a shared one. It is the
- * beginning of their paths, `data/<uuid>` or `shared/<name>`.
- */
-export type VolumeOwner = string;
+/** The path of a volume below the directory of volumes: `data/<uuid>/<name>` or `shared/<name>`. */
+export type VolumePath = string;
 
-/** The owners that are wanted by name. */
-export function wantedOwners({ microservices, shared }: WantedVolumes): VolumeOwner[] {
-  return [...[...microservices.keys()].map(ownerOfPrivate), ...[...shared.keys()].map(ownerOfShared)];
+/** The beginnings of the paths of wanted volumes: the folder of a microservice, or the path of a shared volume. */
+export function wantedFolders({ microservices, shared }: WantedVolumes): string[] {
+  return [
+    ...[...microservices.keys()].map((uuid) => `data/${uuid}`),
+    ...[...shared.keys()].map((name) => `shared/${name}`),
+  ];
 }
 
-export const ownerOfPrivate = (uuid: string): VolumeOwner => `data/${uuid}`;
-const ownerOfShared = (name: string): VolumeOwner => `shared/${name}`;
-
-export function volumeOwner({ uuid, name }: { uuid: string | null; name: string }): VolumeOwner {
-  return uuid === null ? ownerOfShared(name) : ownerOfPrivate(uuid);
-}
-
-/** Whether the volumes of an owner are wanted; all are while that is not known. */
-export function isWanted(owner: VolumeOwner, wanted: WantedVolumes | undefined): boolean {
+/** Whether a volume, or all in a folder, is wanted; everything is while that is not known. */
+export function isWanted(path: VolumePath, wanted: WantedVolumes | undefined): boolean {
   if (!wanted) return true;
-  const [folder, name = ''] = owner.split('/');
+  const [folder, name = ''] = path.split('/');
   if (folder === 'data') return wanted.microservices.has(name);
   return wanted.isEachShared || wanted.shared.has(name);
 }

@@ -33,7 +33,7 @@ interface RunningAgent {
   logs(uuid: string, options: LogOptions & { previous?: boolean }, signal: AbortSignal): AsyncIterable<LogLine>;
   readonly volumes: {
     /** Has the next prune take the private volumes of a microservice whatever their age; false while it is wanted. */
-    markForCleanup(uuid: string): boolean;
+    markForCleanup(uuid: string): Promise<boolean>;
   };
   readonly supervisor: {
     /** undefined while it is not known what the node is to run */
@@ -164,7 +164,7 @@ export const MICROSERVICE_ROUTES = [
       const { id } = findMicroservice(agent, params.id, reach);
       await agent.supervisor.local.remove(id);
       // A microservice that is still wanted gets no mark: the warning says that it is.
-      if (cleanup) agent.volumes.markForCleanup(id);
+      if (cleanup) await agent.volumes.markForCleanup(id);
       const isWanted = agent.supervisor.desired?.some(({ uuid }) => uuid === id);
       const warning = agent.supervisor.record(id)?.stoppedLocally
         ? 'it was stopped here, so its container is made when it is started'
