@@ -165,6 +165,7 @@ const FILES: Record<string, string> = {
   'agent/src/local-api/server/token.ts': 'the admin token of the local API',
   'agent/src/content/registries/client.ts': REGISTRY,
   'agent/src/state/token.ts': NODE_TOKENS,
+  'agent/src/state/local-tokens.ts': 'the admin token of the local API',
   'agent/src/content/volume-mounts/service-accounts.ts': 'the token of a workload for the local API',
   'cli/src/commands/provision.ts': 'a provisioning key',
   'cli/src/context/controller.ts': 'the token of a user or of the service account of one',
@@ -193,7 +194,7 @@ const FILES: Record<string, string> = {
 };
 
 const ISSUES_OR_ACCEPTS =
-  /signToken\(|Bearer \$\{|'TokenRequest'|'TokenReview'|bearerOf\(|nodeTokenOf\(|tokenClaims\(|createHmac\(|provisioningKeyName\(|SignJWT\(|jwtVerify\(/;
+  /sign(?:Token|Claims)\(|tokens\.(?:issue|verify)\(|Bearer \$\{|'TokenRequest'|'TokenReview'|bearerOf\(|nodeTokenOf\(|createHmac\(|provisioningKeyName\(|SignJWT\(|jwtVerify\(/;
 
 test('each file that issues or accepts a credential names the token that is tried in place of a node token', () => {
   const files = globSync('{src,agent/src,cli/src}/**/*.ts')

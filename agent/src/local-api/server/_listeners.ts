@@ -32,7 +32,7 @@ export async function onAllListeners(local: LocalAgent, api: LocalApi): Promise<
   const { server: bridge } = await listenOnBridge('127.0.0.1', 0, local.authority, deps);
   const portOf = (server: { address(): unknown }) => (server.address() as { port: number }).port;
   const plain = new Agent({ keepAlive: true });
-  const tls = new TlsAgent({ keepAlive: true, ca: local.authority.certificate });
+  const tls = new TlsAgent({ keepAlive: true, ca: local.authority.certificate, servername: 'localhost' });
   const targets = {
     socket: { socketPath, agent: plain, send: request },
     loopback: { host: '127.0.0.1', port: portOf(loopback), agent: plain, send: request },

@@ -54,9 +54,9 @@ export class PlainOrTlsServer extends Server {
     const stop = () => {
       clearTimeout(timer);
       this.#early.delete(socket);
-      socket.off('error', destroy);
+      socket.off('error', destroy).off('end', destroy);
     };
-    socket.once('error', destroy).once('close', stop);
+    socket.once('error', destroy).once('end', destroy).once('close', stop);
     return stop;
   }
 }

@@ -1,25 +1,19 @@
 import { randomUUID } from 'node:crypto';
-import { beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
+import { atEnd } from '../../../../testing/at-end.ts';
 import { plainView } from '../../_web.ts';
 import { LocalAgent } from '../_local-agent.ts';
 import { localApi } from '../routes.ts';
-import { type Ask, onAllListeners, WAYS } from './_listeners.ts';
+import { onAllListeners, WAYS } from './_listeners.ts';
 
 /** What a web page in a browser of this machine gets: it can send requests to loopback, with any path and many headers. */
 
-let local: LocalAgent;
-let ask: Ask;
-let token: string;
 const uuid = randomUUID();
-
-beforeEach(async () => {
-  local = await LocalAgent.start();
-  await local.provision(plainView({ uuid, serviceAccount: { name: 'web', rules: [] } }));
-  token = Buffer.from(local.files.read(`serviceaccounts/${uuid}`)?.get('token') ?? '').toString();
-  const deps = { agent: local.agent, phase: () => 'listening' } as never;
-  ask = await onAllListeners(local, localApi(deps));
-  return () => local[Symbol.asyncDispose]();
-});
+const local = await LocalAgent.start();
+atEnd(() => local[Symbol.asyncDispose]());
+await local.provision(plainView({ uuid, serviceAccount: { name: 'web', rules: [] } }));
+const token = Buffer.from(local.files.read(`serviceaccounts/${uuid}`)?.get('token') ?? '').toString();
+const ask = await onAllListeners(local, localApi({ agent: local.agent, phase: () => 'listening' } as never));
 
 const OWN = '/v1/microservices/config';
 const TCP = WAYS.filter((way) => way !== 'socket');
