@@ -16,20 +16,11 @@ export type Agent = ReturnType<typeof createAgent>;
 
 /** Builds an agent: a supervisor of containers and a membership at a controller, around one database. */
 export function createAgent(config: Config, deps: AgentDependencies) {
-  const { startedAt, metrics, identity, policy, responses, link, adoption, ...rest } = createParts(config, deps);
-  const {
-    supervisor,
-    inventory,
-    settings,
-    pruning,
-    content,
-    volumes,
-    systemFiles,
-    artifacts,
-    sessions,
-    tunnel,
-    parts,
-  } = rest;
+  const { startedAt, metrics, identity, tokens, policy, responses, link, adoption, ...rest } = createParts(
+    config,
+    deps,
+  );
+  const { supervisor, inventory, settings, pruning, content, systemFiles, artifacts, sessions, tunnel, parts } = rest;
   const { actions, reporter, membership, provisioning, apply, applyLogging } = rest;
   const { log, database, machine } = deps;
   return {
@@ -48,7 +39,7 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     /** the models or knowledge of this machine */
     artifacts: (kind: ArtifactKind): ArtifactItem[] => artifacts.items(kind),
     /** the volumes of this machine */
-    volumes,
+    volumes: rest.volumes,
     /** the volume mounts of this machine, without their content */
     volumeMounts: () => content.items,
     /** the sets of the system's files on this machine, without their content */
@@ -83,6 +74,8 @@ export function createAgent(config: Config, deps: AgentDependencies) {
       sessions.changed();
       link.changed();
     },
+    /** tokens of the local API */
+    tokens,
     get identity(): Identity {
       return identity.current;
     },
