@@ -64,7 +64,7 @@ export class VolumeMachine {
           database.saveValue(name, value);
         },
       },
-      clock: { now: () => this.now, wall: () => this.wall, after: () => () => {} },
+      clock: { now: () => this.now, wall: () => this.wall, after: (_ms, callback) => this.#sleep(callback) },
       log: silentLog,
       observed: this.#observed(),
       sentView: () => undefined,
@@ -93,6 +93,25 @@ export class VolumeMachine {
       },
       record,
     };
+  }
+
+  #sleeper = Promise.withResolvers<() => void>();
+
+  #sleep(callback: () => void): () => void {
+    this.#sleeper.resolve(callback);
+    return () => {};
+  }
+
+  /** Resolves when the part sleeps. */
+  async sleeps(): Promise<void> {
+    await this.#sleeper.promise;
+  }
+
+  /** Ends the sleep of the part. */
+  async wake(): Promise<void> {
+    const { promise } = this.#sleeper;
+    this.#sleeper = Promise.withResolvers();
+    (await promise)();
   }
 
   /** The agent starts again; the steady clock is another one. */

@@ -175,6 +175,27 @@ describe('the grace', () => {
     expect(await isDue()).toBe(false);
   });
 
+  test('is saved every ten minutes while something waits for it, and never afterwards', async () => {
+    const stop = new AbortController();
+    const done = machine.volumes.run(stop.signal);
+    const turns = async (count: number) => {
+      const before = machine.counted.writes;
+      for (let n = 0; n < count; n++) {
+        await machine.sleeps();
+        pass(600_000);
+        await machine.wake();
+      }
+      await machine.sleeps();
+      return machine.counted.writes - before;
+    };
+    expect(await turns(3)).toBe(3);
+    pass(DAY);
+    await turns(1);
+    expect(await turns(3)).toBe(0);
+    stop.abort();
+    await done;
+  });
+
   test('a mark that cannot be saved is refused', async () => {
     machine.database.saveValue = () => {
       throw new Error('disk full');

@@ -20,6 +20,7 @@ import { CountedTime } from './counted-time.ts';
 import { createMountIndex, type Use } from './mount-index.ts';
 import { claimOf, destroyRefusal, type VolumeFacts } from './rules.ts';
 import {
+  graceLeft,
   readUnreferenced,
   type Unreferenced,
   type UnreferencedRecords,
@@ -214,11 +215,18 @@ export class Volumes implements Part<never> {
     if (this.#records !== this.#saved) this.#save();
   }
 
+  /** Whether counted time changes something. */
+  #isWaiting(): boolean {
+    const now = this.#time.advance(this.#wantedNow() !== undefined);
+    return [...this.#records.values()].some((record) => graceLeft(record, now) !== undefined);
+  }
+
   /** Saves the notes, and the time by which they count. */
   #save(): void {
     const { database } = this.#deps;
     const records = this.#records;
-    if (records === this.#saved && records.size === 0) return;
+    // Nothing is written to the disk while nothing changes.
+    if (records === this.#saved && !this.#isWaiting()) return;
     try {
       // First: notes are never ahead of a time that was saved, or they would begin anew.
       database.saveValue('countedTime', String(Math.ceil(this.#time.advance(this.#wantedNow() !== undefined))));

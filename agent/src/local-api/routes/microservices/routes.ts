@@ -4,6 +4,7 @@ import type { UpgradeRequest } from '../../../../../src/lib/web-socket/handshake
 import { commandProblem } from '../../../../../src/wire/sessions.ts';
 import { notSaved } from '../../../domain/agent-error.ts';
 import type { LogLine, LogOptions } from '../../../engine-port/logs.ts';
+import { LocalApiError } from '../../server/errors.ts';
 import { choice, logFields, logLine, optionalFlag, queryFlag, tailOf } from '../../server/fields.ts';
 import type { Grant } from '../../server/grants.ts';
 import { mapLines } from '../../server/lines.ts';
@@ -160,8 +161,10 @@ export const MICROSERVICE_ROUTES = [
       }),
     errors: [404, 503],
     reply: { form: 'envelope', schema: actedReply },
-    handler: async ({ params, query: { cleanup }, caller: { reach }, deps: { agent } }) => {
+    handler: async ({ params, query: { cleanup }, caller: { reach, microservice }, deps: { agent } }) => {
       const { id } = findMicroservice(agent, params.id, reach);
+      if (cleanup && microservice)
+        throw new LocalApiError('FORBIDDEN', "cleanup is about volumes, which are the admin's alone: leave it out");
       await agent.supervisor.local.remove(id);
       // A microservice that is still wanted gets no mark: the warning says that it is.
       if (cleanup) await agent.volumes.markForCleanup(id);
