@@ -3,7 +3,7 @@ import type { Entry } from '../../domain/entry.ts';
 import type { MicroserviceRecord } from '../../domain/record.ts';
 import type { Step } from '../../domain/step.ts';
 import type { Container } from '../../engine-port/container.ts';
-import { imageOf, makeContainer, makeEntry, makeHold, makeRecord, UUID } from './_util.ts';
+import { imageOf, makeContainer, makeDesired, makeEntry, makeHold, makeRecord, UUID } from './_util.ts';
 import { noteResult } from './step-result.ts';
 import { type UpdateInput, updateRecords } from './update-records.ts';
 
@@ -14,9 +14,9 @@ const target = `${entry.digest}/0`;
 function look(
   row: MicroserviceRecord | undefined,
   containers: Container[],
-  change: Partial<UpdateInput> = {},
+  change: Partial<Omit<UpdateInput, 'desired'>> & { desired?: Entry[] | undefined } = {},
 ): MicroserviceRecord | undefined {
-  const desired: Entry[] | undefined = 'desired' in change ? (change.desired as Entry[] | undefined) : [entry];
+  const desired = 'desired' in change ? change.desired : [entry];
   const records = new Map(row ? [[row.uuid, row]] : []);
   return updateRecords(records, {
     snapshot: { containers, networkId: 'n1' },
@@ -26,7 +26,7 @@ function look(
     first: false,
     rebooted: false,
     ...change,
-    desired,
+    desired: makeDesired(desired),
   }).get(UUID);
 }
 
