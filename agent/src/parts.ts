@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
-import type { AgentConfig } from '../../src/wire/agent.ts';
+import type { AgentConfig, RegistryView } from '../../src/wire/agent.ts';
 import { BusServer } from './bus/bus-server.ts';
 import { SystemFiles } from './content/system-files/system-files.ts';
 import { MountedContent } from './content/volume-mounts/mounted-content.ts';
@@ -45,7 +45,7 @@ import { Updater } from './update/updater.ts';
 const ENDLESS = { total: Infinity, available: Infinity };
 
 /** No registry is defined on this machine. */
-const NO_REGISTRIES: ReadonlyMap<number, never> = new Map();
+const NO_REGISTRIES: ReadonlyMap<number, RegistryView> = new Map();
 
 /**
  * Makes the parts of an agent, each after the parts that it is given; only events lead back. It is long because it names

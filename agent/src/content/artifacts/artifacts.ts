@@ -8,6 +8,7 @@ import {
   type ArtifactKind,
   type ArtifactWait,
   allCatalogs,
+  isFrozen,
   type DesiredArtifacts,
   type ProjectionPlace,
   type PrunedArtifacts,

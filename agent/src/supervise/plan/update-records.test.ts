@@ -11,10 +11,12 @@ const NOW = 10_000_000;
 const entry = makeEntry();
 const target = `${entry.digest}/0`;
 
+type Look = Partial<Omit<UpdateInput, 'desired'>> & { desired?: Entry[] | undefined };
+
 function look(
   row: MicroserviceRecord | undefined,
   containers: Container[],
-  change: Partial<Omit<UpdateInput, 'desired'>> & { desired?: Entry[] | undefined } = {},
+  change: Look = {},
 ): MicroserviceRecord | undefined {
   const desired = 'desired' in change ? change.desired : [entry];
   const records = new Map(row ? [[row.uuid, row]] : []);
@@ -36,7 +38,7 @@ const ended = (change: Partial<Container> = {}) =>
 describe('the cause of an exit', () => {
   const cases: Record<
     string,
-    { record?: Partial<MicroserviceRecord>; input?: Partial<UpdateInput>; cause: string; count?: number }
+    { record?: Partial<MicroserviceRecord>; input?: Look; cause: string; count?: number }
   > = {
     'seen while the agent watches is a crash, and the next start waits ten seconds': { cause: 'Crash', count: 1 },
     'of a container that this agent stops is Stopped': { record: { live: { stopping: ended().id } }, cause: 'Stopped' },
