@@ -1,5 +1,6 @@
 import { spellingsOf } from '../../../src/lib/path-pattern.ts';
 import { CONTENT_ROUTES, type ContentDependencies } from './routes/content/routes.ts';
+import { DEPLOY_MICROSERVICE_ROUTES, type DeployDependencies } from './routes/deploy/microservices.ts';
 import { MICROSERVICE_ROUTES, type MicroserviceDependencies } from './routes/microservices/routes.ts';
 import { PROBE_ROUTES, type ProbeDependencies } from './routes/probes/routes.ts';
 import { SYSTEM_ROUTES, type SystemDependencies } from './routes/system/routes.ts';
@@ -13,6 +14,7 @@ type LocalApiDependencies = { agent: ServedAgent } & ProbeDependencies &
   SystemDependencies &
   WorkloadDependencies &
   ContentDependencies &
+  DeployDependencies &
   MicroserviceDependencies;
 
 /** The routes of the local API. */
@@ -21,6 +23,7 @@ export const ROUTES: readonly LocalRoute<LocalApiDependencies>[] = [
   ...SYSTEM_ROUTES,
   ...WORKLOAD_ROUTES,
   ...CONTENT_ROUTES,
+  ...DEPLOY_MICROSERVICE_ROUTES,
   ...MICROSERVICE_ROUTES,
 ];
 

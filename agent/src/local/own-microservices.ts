@@ -121,7 +121,8 @@ export class OwnMicroservices implements Part {
     const damaged = [...this.#deps.rows.unreadable].map(([uuid, why]) => `${this.#called(uuid)}: of its file ${why}`);
     return [
       ...[...lost, ...damaged].map(
-        (text) => `local microservice ${text}. It runs on as it is: deploy it again, or remove it with skerry-agent ms rm`,
+        (text) =>
+          `local microservice ${text}. It runs on as it is: deploy it again, or remove it with skerry-agent ms rm`,
       ),
       ...(this.#saveProblem ? [`local microservices: ${this.#saveProblem}`] : []),
     ];
@@ -179,7 +180,10 @@ export class OwnMicroservices implements Part {
   deploy({ name, view: viewOf, manifest, sourceName }: Deployment): { row: LocalRow; isOther: boolean } {
     const before = this.#named(name);
     if (before?.desiredState === 'deleted')
-      throw new AgentError('CONFLICT', `the former ${LOCAL_APPLICATION}.${name} is still being removed; try again soon`);
+      throw new AgentError(
+        'CONFLICT',
+        `the former ${LOCAL_APPLICATION}.${name} is still being removed; try again soon`,
+      );
     const uuid = before?.uuid ?? this.#lostNamed(name) ?? newLocalUuid();
     const bare = viewOf(uuid);
     const view = { ...bare, revision: digestOf(bare) };
@@ -281,7 +285,8 @@ export class OwnMicroservices implements Part {
       return undefined;
     } catch (error) {
       const text = errorText(error);
-      if (text !== this.#saveProblem) this.#deps.log.error({ error: text }, 'Cannot save a microservice of the machine');
+      if (text !== this.#saveProblem)
+        this.#deps.log.error({ error: text }, 'Cannot save a microservice of the machine');
       this.#saveProblem = text;
       return text;
     }

@@ -8,8 +8,8 @@ import {
   type ArtifactKind,
   type ArtifactWait,
   allCatalogs,
-  isFrozen,
   type DesiredArtifacts,
+  isFrozen,
   type ProjectionPlace,
   type PrunedArtifacts,
 } from '../../domain/artifact.ts';
