@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { queryFlag } from '../../server/fields.ts';
 import { routesWith } from '../../server/route.ts';
 import { type RemovingAgent, removeMicroservice } from '../microservices/remove.ts';
 import { applyMicroservice, type DeployingAgent, judgedManifest, notReady } from './deploy-microservice.ts';
@@ -92,8 +91,8 @@ function manifestBody() {
   return z.object({
     manifest: z.string(),
     sourceName: z.string().optional(),
-    dryRun: queryFlag('judge the manifest and change nothing'),
-    async: queryFlag('answer when the work begins'),
+    dryRun: z.boolean().default(false).describe('judge the manifest and change nothing'),
+    async: z.boolean().default(true).describe('accepted: an apply always answers when its work begins'),
   });
 }
 
