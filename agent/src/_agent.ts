@@ -50,6 +50,7 @@ export function testDependencies(
     log: silentLog,
     database: memoryDatabase(),
     identity: memoryIdentity(),
+    ownMicroservices: memoryRows(),
     machine: TEST_MACHINE,
     revocations: memoryRows(),
     apiAuthority: () => undefined,

@@ -8,6 +8,7 @@ import type { Random } from './domain/jitter.ts';
 import type { PathFacts, Policy } from './domain/policy.ts';
 import type { Engine } from './engine-port/engine.ts';
 import type { Transport } from './link/client.ts';
+import type { LocalRow } from './local/row.ts';
 import type { CdiDevices } from './machine/cdi.ts';
 import type { Machine } from './machine/machine.ts';
 import type { MountedFiles } from './machine/mounted-files.ts';
@@ -30,6 +31,8 @@ export interface AgentDependencies {
   engine(instance: string): Engine;
   database: Database;
   identity: IdentityStore;
+  /** the microservices of the machine itself */
+  ownMicroservices: Rows<LocalRow>;
   machine: Machine;
   /** how requests to the controller are sent; absent: by HTTP */
   transport?: Transport;

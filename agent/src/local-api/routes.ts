@@ -1,6 +1,7 @@
 import { spellingsOf } from '../../../src/lib/path-pattern.ts';
 import { AUTH_ROUTES, type AuthDependencies } from './routes/auth/routes.ts';
 import { CONTENT_ROUTES, type ContentDependencies } from './routes/content/routes.ts';
+import { DEPLOY_MICROSERVICE_ROUTES, type DeployDependencies } from './routes/deploy/microservices.ts';
 import { MICROSERVICE_ROUTES, type MicroserviceDependencies } from './routes/microservices/routes.ts';
 import { PROBE_ROUTES, type ProbeDependencies } from './routes/probes/routes.ts';
 import { SYSTEM_ROUTES, type SystemDependencies } from './routes/system/routes.ts';
@@ -16,6 +17,7 @@ type LocalApiDependencies = { agent: ServedAgent } & ProbeDependencies &
   AuthDependencies &
   WorkloadDependencies &
   ContentDependencies &
+  DeployDependencies &
   VolumeDependencies &
   MicroserviceDependencies;
 
@@ -26,6 +28,7 @@ export const ROUTES: readonly LocalRoute<LocalApiDependencies>[] = [
   ...AUTH_ROUTES,
   ...WORKLOAD_ROUTES,
   ...CONTENT_ROUTES,
+  ...DEPLOY_MICROSERVICE_ROUTES,
   ...VOLUME_ROUTES,
   ...MICROSERVICE_ROUTES,
 ];

@@ -89,7 +89,10 @@ export class VolumeMachine {
     const record = (uuid: string) => this.lastGood.get(uuid);
     return {
       get desired() {
-        return desired();
+        return desired() ?? [];
+      },
+      get knowsAll() {
+        return desired() !== undefined;
       },
       record,
     };

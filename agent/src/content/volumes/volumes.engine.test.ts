@@ -36,7 +36,7 @@ for (const { kind, url } of inject('engines'))
     let path: string;
     const volumes = new Volumes({
       ...{ directory, database: memoryDatabase(), clock: systemClock(), log: silentLog, engine, mountsInUse },
-      observed: { desired: [], record: () => undefined },
+      observed: { desired: [], knowsAll: true, record: () => undefined },
       sentView: () => undefined,
       places: { follow: followLinks, locate },
       isControlPlane: () => false,

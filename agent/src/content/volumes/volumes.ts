@@ -40,7 +40,7 @@ export interface VolumesDependencies {
   database: Pick<Database, 'value' | 'saveValue'>;
   clock: Clock;
   log: Log;
-  observed: Pick<Observed, 'desired' | 'record'>;
+  observed: Pick<Observed, 'desired' | 'knowsAll' | 'record'>;
   /** the view of a microservice as the controller sent it last */
   sentView(uuid: string): MicroserviceView | undefined;
   engine: BindsPort;
@@ -195,7 +195,7 @@ export class Volumes implements Part<never> {
   /** The volumes that are wanted at this moment. */
   #wantedNow(): WantedVolumes | undefined {
     const { observed, sentView } = this.#deps;
-    const entries = observed.desired;
+    const entries = observed.knowsAll ? observed.desired : undefined;
     if (this.#wanted?.entries !== entries || !this.#wanted) {
       const views = (uuid: string) =>
         [sentView(uuid), observed.record(uuid)?.lastGood].filter((view) => view !== undefined);
