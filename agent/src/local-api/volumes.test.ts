@@ -42,7 +42,7 @@ async function running(): Promise<void> {
 test('GET /v1/volumes lists the claims, and GET /v1/volumes/shared/{name} has one of them', async () => {
   await running();
   const { body } = await local.ask('GET', '/v1/volumes');
-  const consumer = { uuid, application: 'shop', name: 'web' };
+  const consumer = { uuid, application: 'shop', name: 'web', source: 'managed' };
   expect(body.data).toMatchObject({ count: 4 });
   expect(body.data?.volumes).toContainEqual(
     expect.objectContaining({ uuid: null, name: 'pool', scope: 'shared', desired: true, consumers: [consumer] }),

@@ -67,7 +67,8 @@ export class VolumeMachine {
       clock: { now: () => this.now, wall: () => this.wall, after: (_ms, callback) => this.#sleep(callback) },
       log: silentLog,
       observed: this.#observed(),
-      sentView: () => undefined,
+      views: () => new Map(),
+      sourceOf: () => 'managed' as const,
       engine: {
         allBinds: async () => {
           this.counted.engine++;

@@ -37,7 +37,8 @@ for (const { kind, url } of inject('engines'))
     const volumes = new Volumes({
       ...{ directory, database: memoryDatabase(), clock: systemClock(), log: silentLog, engine, mountsInUse },
       observed: { desired: [], knowsAll: true, record: () => undefined },
-      sentView: () => undefined,
+      views: () => new Map(),
+      sourceOf: () => 'managed' as const,
       places: { follow: followLinks, locate },
       isControlPlane: () => false,
     });

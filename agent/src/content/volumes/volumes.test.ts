@@ -39,7 +39,7 @@ test('the claims are the directories on the disk, with who wants them, and since
   symlinkSync('/etc', machine.pathOf({ uuid: A, name: 'link' }));
   writeFileSync(machine.pathOf({ uuid: A, name: 'file' }), '');
   machine.want(having(A, 'a', 'z', '+pool'), having('c'.repeat(8), '+pool'));
-  const consumer = (uuid: string) => ({ uuid, application: 'app', name: `m${uuid.slice(0, 2)}` });
+  const consumer = (uuid: string) => ({ uuid, application: 'app', name: `m${uuid.slice(0, 2)}`, source: 'managed' });
   const base = { kind: 'workload', hostPath: expect.stringContaining(`${machine.directory}/`) };
   const since = { unreferencedAt: '2026-01-01T00:00:00.000Z' };
   expect(await machine.volumes.list()).toEqual([

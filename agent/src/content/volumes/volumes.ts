@@ -8,6 +8,7 @@ import {
   isVolumeName,
   type PrunedVolume,
   type VolumeClaim,
+  type VolumeConsumer,
   type VolumeKey,
   type VolumePruneReport,
   volumeSubpath,
@@ -41,8 +42,10 @@ export interface VolumesDependencies {
   clock: Clock;
   log: Log;
   observed: Pick<Observed, 'desired' | 'knowsAll' | 'record'>;
-  /** the view of a microservice as the controller sent it last */
-  sentView(uuid: string): MicroserviceView | undefined;
+  /** views as they were sent, or deployed on the machine, by microservice */
+  views(): ReadonlyMap<string, MicroserviceView>;
+  /** who wants a microservice: a controller, or the machine itself */
+  sourceOf(uuid: string): VolumeConsumer['source'];
   engine: BindsPort;
   places: { follow(path: string): string; locate(paths: readonly string[]): string[] };
   /** the mounts of this machine, in whatever namespace */
@@ -194,12 +197,13 @@ export class Volumes implements Part<never> {
 
   /** The volumes that are wanted at this moment. */
   #wantedNow(): WantedVolumes | undefined {
-    const { observed, sentView } = this.#deps;
+    const { observed, sourceOf } = this.#deps;
     const entries = observed.knowsAll ? observed.desired : undefined;
     if (this.#wanted?.entries !== entries || !this.#wanted) {
+      const known = this.#deps.views();
       const views = (uuid: string) =>
-        [sentView(uuid), observed.record(uuid)?.lastGood].filter((view) => view !== undefined);
-      this.#wanted = { entries, volumes: wantedVolumes(entries, views) };
+        [known.get(uuid), observed.record(uuid)?.lastGood].filter((view) => view !== undefined);
+      this.#wanted = { entries, volumes: wantedVolumes(entries, { views, sourceOf }) };
     }
     return this.#wanted.volumes;
   }
