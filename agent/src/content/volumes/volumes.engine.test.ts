@@ -180,7 +180,7 @@ for (const { kind, url } of inject('engines'))
     });
 
     test('stay whole or are new for a container that is made while they are destroyed', async () => {
-      for (let round = 0; round < 5; round++) {
+      for (let round = 0; round < 3; round++) {
         mkdirSync(join(path, 'deep'), { recursive: true });
         writeFileSync(join(path, 'deep/file'), 'precious');
         const [id] = await Promise.all([volumes.whileVolumesStay(own), destroy(false).catch(() => {})]);
