@@ -6,10 +6,12 @@ import { AGENT_VERSION } from './domain/names.ts';
 import type { Policy } from './domain/policy.ts';
 import type { OtherAgentContainer } from './engine-port/ownership.ts';
 import type { Scope } from './link/membership.ts';
+import type { LoadMembers, PullMembers } from './local-api/routes/images/routes.ts';
+import { Operations } from './local-api/server/operations.ts';
 import { createParts } from './parts.ts';
 import type { Sessions } from './sessions/sessions.ts';
 import type { Identity, Node } from './state/identity.ts';
-import { type PrunedImage, pruneImages, runPruning } from './supervise/pruning.ts';
+import { type PrunedImages, pruneImages, runPruning } from './supervise/pruning.ts';
 import { untilRemoved } from './supervise/removal.ts';
 
 export type Agent = ReturnType<typeof createAgent>;
@@ -17,9 +19,12 @@ export type Agent = ReturnType<typeof createAgent>;
 /** Builds an agent: a supervisor of containers and a membership at a controller, around one database. */
 export function createAgent(config: Config, deps: AgentDependencies) {
   const { startedAt, metrics, identity, policy, responses, link, adoption, ...rest } = createParts(config, deps);
-  const { supervisor, inventory, settings, pruning, content, systemFiles, artifacts, sessions, tunnel, parts } = rest;
+  const { supervisor, inventory, settings, pruning, content, images, systemFiles, artifacts, sessions, tunnel, parts } =
+    rest;
   const { actions, reporter, membership, provisioning, apply, applyLogging } = rest;
-  const { log, database, machine } = deps;
+  const { clock, log, database, machine } = deps;
+  /** of everything that was begun for the local API */
+  const over = new AbortController();
   return {
     config,
     supervisor,
@@ -32,7 +37,10 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     microservices: () => inventory.microservices(),
     measureUsage: () => inventory.measureUsage(),
     report: (measurements: boolean) => reporter.report(measurements),
-    prune: (): Promise<PrunedImage[]> => pruneImages(pruning),
+    prune: (): Promise<PrunedImages> => pruneImages(pruning),
+    images,
+    imagePulls: new Operations<PullMembers>({ clock, signal: over.signal }),
+    imageLoads: new Operations<LoadMembers>({ clock, signal: over.signal }),
     /** the models or knowledge of this machine */
     artifacts: (kind: ArtifactKind): ArtifactItem[] => artifacts.items(kind),
     /** the volume mounts of this machine, without their content */
@@ -94,6 +102,7 @@ export function createAgent(config: Config, deps: AgentDependencies) {
       actions.resume(signal);
       const work = [supervisor.run(signal), runPruning(pruning, signal)];
       await Promise.all([...work, ...parts.map((part) => part.run?.(signal, apply))]);
+      over.abort();
       await membership.ended();
     },
     /** Moves the membership to another address of the controller. Node and containers stay. */

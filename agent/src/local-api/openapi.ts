@@ -70,6 +70,8 @@ function operation(route: LocalRoute): ApiOperation {
   };
 }
 
+const OTHERS = { 202: 'Begun', 503: 'Not ready' } as const;
+
 function repliesOf({ reply, socket }: LocalRoute): ApiOperation['replies'] {
   if (!reply) return { 101: { description: `A WebSocket: ${socket}` } };
   const { form, schema, line, status } = reply;
@@ -81,6 +83,7 @@ function repliesOf({ reply, socket }: LocalRoute): ApiOperation['replies'] {
           'application/json': form === 'envelope' ? z.object({ success: z.literal(true), data }) : data,
           ...(line && { 'application/x-ndjson': line() }),
         };
-  const replies = { 200: { description: line ? 'Done; with `follow` a line for each entry' : 'Done', content } };
-  return status ? { ...replies, 503: { description: 'Not ready', content } } : replies;
+  const done = { 200: { description: line ? 'Done; with `follow` a line for each entry' : 'Done', content } };
+  if (status === 202) return { 202: { description: OTHERS[202], content } };
+  return status ? { ...done, [status.other]: { description: OTHERS[status.other], content } } : done;
 }

@@ -1,5 +1,6 @@
 import { spellingsOf } from '../../../src/lib/path-pattern.ts';
 import { CONTENT_ROUTES, type ContentDependencies } from './routes/content/routes.ts';
+import { IMAGE_ROUTES, type ImagesRouteDependencies } from './routes/images/routes.ts';
 import { MICROSERVICE_ROUTES, type MicroserviceDependencies } from './routes/microservices/routes.ts';
 import { PROBE_ROUTES, type ProbeDependencies } from './routes/probes/routes.ts';
 import { SYSTEM_ROUTES, type SystemDependencies } from './routes/system/routes.ts';
@@ -13,6 +14,7 @@ type LocalApiDependencies = { agent: ServedAgent } & ProbeDependencies &
   SystemDependencies &
   WorkloadDependencies &
   ContentDependencies &
+  ImagesRouteDependencies &
   MicroserviceDependencies;
 
 /** The routes of the local API. */
@@ -21,6 +23,7 @@ export const ROUTES: readonly LocalRoute<LocalApiDependencies>[] = [
   ...SYSTEM_ROUTES,
   ...WORKLOAD_ROUTES,
   ...CONTENT_ROUTES,
+  ...IMAGE_ROUTES,
   ...MICROSERVICE_ROUTES,
 ];
 
@@ -36,7 +39,7 @@ const FORM = 'this form of exec sessions and log streams';
 
 /** Paths that answer 501 (docs/spec/agent-local-api.md#routes-that-are-not-built). */
 const LATER: readonly [pattern: string, missing: string][] = [
-  ...['/v1/images', '/v1/volumes', '/v1/deploy'].flatMap((path): [string, string][] => [
+  ...['/v1/volumes', '/v1/deploy'].flatMap((path): [string, string][] => [
     [path, PART],
     [`${path}/*`, PART],
     [`${path}:*`, PART],

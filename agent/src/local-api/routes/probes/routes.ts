@@ -38,7 +38,7 @@ export const PROBE_ROUTES = [
           z.object({ status: z.literal('ready') }),
           z.object({ status: z.literal('not_ready'), reason: z.literal('engine'), detail: z.string() }),
         ]),
-      status: ({ status }) => (status === 'ready' ? 200 : 503),
+      status: { other: 503, when: ({ status }) => status !== 'ready' },
     },
     handler: ({ deps: { agent } }) => {
       const { engine } = agent.supervisor;
