@@ -17,13 +17,10 @@ export interface ImageWants {
  * The images that microservices of this machine run or are to run, by their references in full, each with the names of the
  * microservices. Pure.
  */
-export function wantedImages(
-  { desired = [], present, record }: ImageWants,
-  registries: ReadonlyMap<number, RegistryView>,
-): Map<string, string[]> {
+export function wantedImages(wants: ImageWants, registries: ReadonlyMap<number, RegistryView>): Map<string, string[]> {
   const views: MicroserviceView[] = [
-    ...desired.flatMap((entry) => (entry.kind === 'run' ? [entry.view] : [])),
-    ...present.flatMap((uuid) => record(uuid)?.lastGood ?? []),
+    ...(wants.desired ?? []).flatMap((entry) => (entry.kind === 'run' ? [entry.view] : [])),
+    ...wants.present.flatMap((uuid) => wants.record(uuid)?.lastGood ?? []),
   ];
   const wanted = new Map<string, Set<string>>();
   for (const view of views) {
