@@ -29,7 +29,7 @@ export interface ImagePort {
   loadImages(archive: AsyncIterable<Uint8Array>, signal?: AbortSignal): Promise<void>;
 }
 
-/** A local image. Names and ids are those of the engine. */
+/** A local image, with names and id as the engine has them. */
 export interface LocalImage {
   /** `sha256:` and 64 hex digits */
   id: string;

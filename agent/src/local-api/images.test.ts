@@ -64,14 +64,14 @@ describe('the list of images', () => {
 });
 
 describe('a pull by hand', () => {
-  test('answers when it is done, and the image is one that this agent pulled', async () => {
+  test('answers when it is done, and the image counts as pulled by this agent', async () => {
     const { status, body } = await ask('POST', '/v1/images:pull', { image: 'shop/web:1' });
     const want = { status: 'ok', image: 'shop/web:1', resolvedImage: 'shop/web:1', platform: 'linux/amd64' };
     expect([status, body.data]).toEqual([200, { ...want, engine: 'docker', message: 'Pulled shop/web:1' }]);
     expect(own()).toEqual(['shop/web:1']);
   });
 
-  test('that is asynchronous answers 202 with an operation, which ends', async () => {
+  test('an asynchronous pull answers 202 with an operation, which ends', async () => {
     const gate = Promise.withResolvers<void>();
     engine.faults.before = (operation) => (operation === 'pull' ? gate.promise : undefined);
     const begun = await ask('POST', '/v1/images:pull', { image: 'shop/web:1', async: true, platform: 'linux/arm/v7' });
@@ -176,7 +176,7 @@ describe('a load', () => {
     expect(engine.images.get(name)).toBe(id);
   });
 
-  test('of an image that this agent had pulled makes it a person’s', async () => {
+  test('an image that this agent had pulled becomes a person’s with the load', async () => {
     writeFileSync(file(), saveImage(image('x'), name));
     await load();
     const id = engine.images.get(name) as string;
@@ -188,7 +188,7 @@ describe('a load', () => {
     expect(own()).toEqual([]);
   });
 
-  test('of another image under a name that a microservice uses is refused, and names both', async () => {
+  test('another image under a name that a microservice uses is refused, and both are named', async () => {
     await running(name);
     const before = engine.images.get(name);
     writeFileSync(file(), saveImage(image('other'), name));
@@ -201,7 +201,7 @@ describe('a load', () => {
     expect(engine.images.get(name)).toBe(before);
   });
 
-  test('of the same image under a name that a microservice uses is done, and so is an image that it waits for', async () => {
+  test('the same image under a name that a microservice uses is loaded, and so is an image that it waits for', async () => {
     writeFileSync(file(), saveImage(image('x'), name));
     await load();
     await running(name);
@@ -214,7 +214,7 @@ describe('a load', () => {
     expect(await load()).toMatchObject({ status: 'succeeded' });
   });
 
-  test('of what is no archive fails with the reason', async () => {
+  test('a file without an archive fails with the reason', async () => {
     writeFileSync(file(), 'x'.repeat(2000));
     const error = {
       code: 'INVALID_ARGUMENT',
@@ -232,7 +232,7 @@ describe('a load', () => {
     ['a relative path', () => 'image.tar', /is not an absolute path/],
     ['nothing', () => file('none'), /does not exist/],
     ['a path with a zero', () => '/tmp/x\0y', /is no path of a file/],
-  ])('of %s is refused at once', async (_, make, message) => {
+  ])('a request for %s is refused at once', async (_, make, message) => {
     const answer = await ask('POST', '/v1/images:load', { path: make() });
     expect(outcome(answer)).toEqual([400, 'INVALID_ARGUMENT']);
     expect(answer.body.error?.message).toMatch(message);
@@ -300,7 +300,7 @@ describe('the removal of an image', () => {
 describe('a prune', () => {
   const pruneAll = () => ask('POST', '/v1/system/prune?mode=all');
 
-  test('of images takes what this agent pulled and nothing uses, and counts its bytes', async () => {
+  test('a prune of images takes those that this agent pulled and nothing uses, and counts their bytes', async () => {
     await running();
     await ask('POST', '/v1/images:pull', { image: 'shop/old:1' });
     engine.images.set('users/own:1', imageIdOf('users/own:1'));
@@ -327,7 +327,7 @@ describe('a prune', () => {
     expect(engine.images.has('registry.example/next:1')).toBe(true);
   });
 
-  test('of volumes removes nothing, and says where they are pruned', async () => {
+  test('a prune of volumes removes nothing, and says where they are pruned', async () => {
     const { status, body } = await ask('POST', '/v1/system/prune?mode=volumes');
     expect(status).toBe(200);
     expect(body.data).toMatchObject({
@@ -336,7 +336,7 @@ describe('a prune', () => {
     });
   });
 
-  test('of all that fails for images goes on with models, and says which step failed', async () => {
+  test('a prune of all continues with models when images fail, and says which step failed', async () => {
     await ask('POST', '/v1/images:pull', { image: 'shop/old:1' });
     engine.removeImage = () => Promise.reject(new EngineError('Failed', 'device busy'));
     const { status, body } = await pruneAll();

@@ -33,7 +33,7 @@ const KERNEL_FILE_SYSTEMS: Readonly<Record<number, string>> = {
 };
 
 /**
- * Opens a file with content of its own. What is judged is what was opened, not what the path leads to a moment later. Throws
+ * Opens a file with content of its own. The opened file is judged, not whatever the path leads to a moment later. Throws
  * NotPlainError for a link, a directory, a device, a pipe, a socket and a file of the kernel, and for what is not there.
  */
 export async function openPlainFile(path: string): Promise<PlainFile> {

@@ -225,7 +225,7 @@ export class Supervisor implements Observed {
     return ended.imageId ?? '';
   }
 
-  /** An image is no longer one that this agent pulled: a person has loaded or removed it. */
+  /** An image no longer counts as pulled by this agent: a person has loaded or removed it. */
   forgetImage(id: string): void {
     const { database } = this.#deps;
     if (database.images().has(id)) this.#records.attempt(() => database.forgetImage(id));

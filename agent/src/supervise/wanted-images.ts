@@ -4,7 +4,7 @@ import type { MicroserviceRecord } from '../domain/record.ts';
 import { formatReference, parseReference } from '../domain/reference.ts';
 import { pullReference } from '../domain/target.ts';
 
-/** What is known of the microservices of this machine. */
+/** Knowledge of the microservices of this machine. */
 export interface ImageWants {
   /** undefined while it is not known what the node is to run */
   readonly desired: readonly Entry[] | undefined;

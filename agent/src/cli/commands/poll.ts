@@ -16,7 +16,7 @@ export interface PollOptions {
   path: string;
   /** ms that the command waits; the operation itself has no limit */
   budget: number;
-  /** what is under way, for people */
+  /** its name for people */
   what: string;
 }
 

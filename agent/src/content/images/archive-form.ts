@@ -83,7 +83,7 @@ interface OciImage extends Omit<ArchivedImage, 'names'> {
   architecture: string;
 }
 
-/** The images that a descriptor leads to; what is no image, such as an attestation, is left out. */
+/** The images that a descriptor leads to; an attestation, and whatever else is no image, is left out. */
 function manifestsBelow(content: ArchiveContent, { digest }: OciDescriptor, depth: number): OciImage[] {
   const path = blobPath(content, digest);
   const value = objectOf(document(content, path), path);

@@ -22,7 +22,7 @@ export interface ImagesDependencies extends LoadDependencies {
   connection(): { engine: string } | { problem: string };
   /** Pulls in the turn of the registry, notes that this agent pulled the image, and returns its id. Throws EngineError. */
   pull(request: PullByHand, onProgress: (percentage: number) => void, signal: AbortSignal): Promise<string>;
-  /** An image is no longer one that this agent pulled: a person loaded it, or it was removed. */
+  /** An image no longer counts as pulled by this agent: a person loaded it, or it was removed. */
   disown(id: string): void;
 }
 
@@ -84,7 +84,7 @@ export class Images {
     return asking(this.#connected().pull(request, onProgress, signal));
   }
 
-  /** Opens an archive on this machine. Throws INVALID_ARGUMENT for what is no file with content of its own. */
+  /** Opens an archive on this machine. Throws INVALID_ARGUMENT for anything but a file with content of its own. */
   open(path: string): Promise<PlainFile> {
     this.#connected();
     return openArchive(path);

@@ -28,7 +28,7 @@ export interface LoadDependencies {
   usersOf(name: string): string[];
 }
 
-/** Opens an archive on this machine. Throws INVALID_ARGUMENT for what is no file with content of its own. */
+/** Opens an archive on this machine. Throws INVALID_ARGUMENT for anything but a file with content of its own. */
 export async function openArchive(path: string): Promise<PlainFile> {
   const problem = !path.startsWith('/')
     ? 'is not an absolute path'

@@ -23,7 +23,7 @@ describe('the list of images', () => {
     });
   });
 
-  test('has one row for an image without a name, and null for what is not counted', () => {
+  test('has one row for an image without a name, and null for figures that are not counted', () => {
     const [row, ...others] = imageRows([{ id: id('b'), tags: [], digests: [] }], [], 'podman');
     expect(others).toEqual([]);
     expect(row).toMatchObject({
