@@ -34,7 +34,7 @@ const KERNEL_FILE_SYSTEMS: Readonly<Record<number, string>> = {
 
 /**
  * Opens a file with content of its own. The opened file is judged, not whatever the path leads to a moment later. Throws
- * NotPlainError for a link, a directory, a device, a pipe, a socket and a file of the kernel, and for what is not there.
+ * NotPlainError for a link, a directory, a device, a pipe, a socket, a file of the kernel, and a path to nothing.
  */
 export async function openPlainFile(path: string): Promise<PlainFile> {
   await using named = await open(path, O_PATH | constants.O_NOFOLLOW).catch((error: NodeJS.ErrnoException) => {
