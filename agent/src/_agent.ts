@@ -11,6 +11,7 @@ import { filesInMemory } from './machine/_mounted-files.ts';
 import { systemClock } from './machine/clock.ts';
 import type { Machine } from './machine/machine.ts';
 import { memoryIdentity } from './state/_identity.ts';
+import { memoryRows } from './state/_rows.ts';
 import { memoryDatabase } from './state/database.ts';
 
 export interface TestAgentOptions
@@ -50,6 +51,8 @@ export function testDependencies(
     database: memoryDatabase(),
     identity: memoryIdentity(),
     machine: TEST_MACHINE,
+    revocations: memoryRows(),
+    apiAuthority: () => undefined,
     policy: OPEN_POLICY,
     protectedPaths: [],
     places: PLAIN_PLACES,

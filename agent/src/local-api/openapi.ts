@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { type ApiOperation, documentOf } from '../../../src/api/openapi.ts';
 import { ROUTES } from './routes.ts';
 import { API_ERRORS } from './server/errors.ts';
+import { formSchema } from './server/form.ts';
 import type { LocalAccess, LocalRoute } from './server/route.ts';
 
 /** What each error of the local API means, by its status. */
@@ -50,7 +51,7 @@ export const localApiDocument = () =>
   });
 
 function operation(route: LocalRoute): ApiOperation {
-  const { method, path, operation: id, tag, summary, access, query, body, errors = [] } = route;
+  const { method, path, operation: id, tag, summary, access, query, body, form, errors = [] } = route;
   return {
     ...{ method, path, id, tag, summary },
     ...(isGrant(access) && {
@@ -59,11 +60,12 @@ function operation(route: LocalRoute): ApiOperation {
     security: isGrant(access) ? ['admin', 'microservice'] : SECURITY[access],
     query: query?.(),
     ...(body && { body: { required: !body().safeParse({}).success, content: { 'application/json': body() } } }),
+    ...(form && { body: { required: true, content: { 'multipart/form-data': formSchema() } } }),
     replies: repliesOf(route),
     errors: [
       ...(access === 'open' ? [] : [401, 403]),
-      ...(query || body ? [400] : []),
-      ...(body ? [413] : []),
+      ...(query || body || form ? [400] : []),
+      ...(body || form ? [413] : []),
       ...errors,
       500,
     ],

@@ -18,6 +18,7 @@ export const PROBE_ROUTES = [
     operation: 'isAlive',
     summary: 'Whether the agent answers',
     access: 'open',
+    anyHost: true,
     reply: {
       form: 'bare',
       schema: () =>
@@ -31,6 +32,7 @@ export const PROBE_ROUTES = [
     operation: 'isReady',
     summary: 'Whether the container engine is connected',
     access: 'open',
+    anyHost: true,
     reply: {
       form: 'bare',
       schema: () =>
