@@ -200,7 +200,6 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     api: localApi({
       agent,
       channels,
-      logs: sink,
       changeSettings: (set: Record<string, unknown>) => changeSettings(file, set, agent, reload),
       reload,
       stop: () => stopping.abort(),

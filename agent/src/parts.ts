@@ -68,6 +68,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
       machine: {
         instance: identity.current.instance,
         nodeUuid: identity.current.node?.uuid ?? '',
+        scopeOf: () => (identity.current.node ? 'managed' : 'local'),
         volumesDirectory: join(config.diskDirectory, 'volumes'),
         timeZone: timeZoneInForce({ config, wanted: responses.sent.config }),
         limits: machine.limits,

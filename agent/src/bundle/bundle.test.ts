@@ -106,7 +106,6 @@ test('a support bundle describes the agent and contains none of its secrets', as
   const api = localApi({
     agent,
     channels,
-    logs: sink,
     changeSettings: () => ({ errorMap: {}, restartNeeded: [] }),
     reload: () => {},
     stop: () => {},

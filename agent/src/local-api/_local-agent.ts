@@ -18,6 +18,7 @@ import { filesInMemory } from '../machine/_mounted-files.ts';
 import { systemClock } from '../machine/clock.ts';
 import { exchange } from '../machine/http.ts';
 import { bufferedSink } from '../machine/log.ts';
+import { ownLogReader } from '../machine/own-log.ts';
 import { type ChangedSettings, changeSettings } from './routes/system/change-settings.ts';
 import { ControlChannels } from './routes/workload/control-channels.ts';
 import { localApi } from './routes.ts';
@@ -84,6 +85,7 @@ export class LocalAgent implements AsyncDisposable {
       clock: this.clock,
       engine: () => engine,
       mountedFiles: this.files,
+      ownLog: ownLogReader(this.logs, undefined),
     });
     this.#channels = new ControlChannels(this.agent);
   }
@@ -109,7 +111,6 @@ export class LocalAgent implements AsyncDisposable {
     this.#api = localApi({
       agent,
       channels: this.#channels,
-      logs,
       changeSettings: (set) => this.#changeSettings(set),
       reload: () => {},
       stop: () => {},

@@ -19,7 +19,6 @@ import { ControlChannels } from '../../local-api/routes/workload/control-channel
 import { localApi } from '../../local-api/routes.ts';
 import { serveBridge } from '../../local-api/server/bridge.ts';
 import { systemClock } from '../../machine/clock.ts';
-import { bufferedSink } from '../../machine/log.ts';
 import { localMachine } from '../../machine/machine.ts';
 import { filesOnDisk } from '../../machine/mounted-files.ts';
 import { selfSigned } from '../../state/self-signed.ts';
@@ -61,7 +60,6 @@ for (const { kind, url } of inject('engines'))
       const api = localApi({
         agent,
         channels: new ControlChannels(agent),
-        logs: bufferedSink('INFO', 1, () => {}),
         changeSettings: () => ({ errorMap: {}, restartNeeded: [] }),
         reload: () => {},
         stop: () => {},

@@ -6,6 +6,7 @@ import {
   microserviceViewSchema,
 } from '../../../../../src/wire/agent.ts';
 import { stringMap } from '../../../domain/digest.ts';
+import type { Entry } from '../../../domain/entry.ts';
 import type { MicroserviceRecord } from '../../../domain/record.ts';
 import type { Container } from '../../../engine-port/container.ts';
 import { LocalApiError } from '../../server/errors.ts';
@@ -19,6 +20,8 @@ export interface ShownAgent {
   readonly identity: { node?: object };
   readonly supervisor: {
     readonly containers: readonly Container[];
+    /** undefined while it is not known what the node is to run */
+    readonly desired: readonly Entry[] | undefined;
     record(uuid: string): Pick<MicroserviceRecord, 'stoppedLocally'> | undefined;
   };
   /** undefined until the engine was read once */
@@ -74,10 +77,13 @@ export function inspection(agent: ShownAgent, status: MicroserviceStatus) {
     revision: status.revision,
     statusText: statusText(status),
     ipAddress: status.ipAddress,
-    updatedAt: container?.startedAt ? new Date(container.startedAt).toISOString() : undefined,
+    createdAt: timeText(container?.createdAt),
+    updatedAt: timeText(container?.startedAt),
+    desiredState: desiredState(agent, status.id),
+    runtimeState: status.status.toLowerCase(),
     env: Object.fromEntries((view?.env ?? []).map(({ key, value, secret }) => [key, secret ? MASK : value])),
     ports: view?.portMappings ?? [],
-    labels: stringMap(view?.annotations ?? '{}'),
+    labels: { ...stringMap(view?.annotations ?? '{}'), ...container?.stamps },
     volumes: view?.volumeMappings ?? [],
     models: view?.models,
     knowledge: view?.knowledge,
@@ -87,6 +93,16 @@ export function inspection(agent: ShownAgent, status: MicroserviceStatus) {
     notHonoured: status.notHonoured ?? [],
     desiredRevision: view?.revision,
   };
+}
+
+const timeText = (time: number | undefined) => (time ? new Date(time).toISOString() : undefined);
+
+/** What is to become of a microservice; undefined while that is not known. */
+export function desiredState({ supervisor }: ShownAgent, uuid: string): 'running' | 'stopped' | 'deleted' | undefined {
+  const entry = supervisor.desired?.find((each) => each.uuid === uuid);
+  if (!entry) return supervisor.desired && 'deleted';
+  const isStopped = supervisor.record(uuid)?.stoppedLocally || (entry.kind === 'hold' && entry.stop);
+  return isStopped ? 'stopped' : 'running';
 }
 
 function statusText({ status, reason, errorMessage, percentage }: MicroserviceStatus): string {
@@ -150,10 +166,13 @@ export const inspectionReply = () => {
     ...{ imageId: status.imageId, revision: status.revision, desiredRevision: z.string().optional() },
     statusText: z.string(),
     ipAddress: status.ipAddress,
-    updatedAt: z.string().optional(),
+    createdAt: z.string().optional().describe('when its container was made'),
+    updatedAt: z.string().optional().describe('when its container was started'),
+    desiredState: z.enum(['running', 'stopped', 'deleted']).optional(),
+    runtimeState: z.string().describe('the state, in lower case'),
     env: z.record(z.string(), z.string().optional()).describe('values of Secrets are masked'),
     ports: view.portMappings,
-    labels: z.record(z.string(), z.string()),
+    labels: z.record(z.string(), z.string()).describe('annotations, and what the agent stamps on containers'),
     volumes: view.volumeMappings,
     ...{ models: view.models, knowledge: view.knowledge },
     ...{ lastError: status.lastError, lastErrorAt: status.lastErrorAt },
