@@ -72,11 +72,12 @@ export function createUserStore(
     return user;
   }
 
-  async function read(uuid: string, signal: AbortSignal): Promise<Read | undefined> {
+  /** `live`: the object of the user, where this request has just read it. */
+  async function read(uuid: string, signal: AbortSignal, live?: AuthUser): Promise<Read | undefined> {
     const [known] = users.byIndex('uuid', uuid);
     const name = known?.metadata.name ?? uuid;
     const [object, secret] = await Promise.all([
-      client.find(authUsers, { namespace, name }, { signal }),
+      live ?? client.find(authUsers, { namespace, name }, { signal }),
       client.find(CORE_RESOURCES.secrets, { namespace, name: secretNameOfUser(uuid) }, { signal }),
     ]);
     if (!object || object.metadata.deletionTimestamp || uuidOf(object) !== uuid) return undefined;
@@ -97,8 +98,9 @@ export function createUserStore(
     const [namesake, other] = object || isClaimed ? [object] : users.byIndex('name', email);
     // Of two objects with one e-mail the claim decides; without a claim, neither logs in.
     if (!namesake || other) return undefined;
-    const found = await byUuid(uuidOf(namesake), signal);
-    return found?.email === email ? found : undefined;
+    const uuid = uuidOf(namesake);
+    const found = await read(uuid, signal, object);
+    return found?.object.spec.email === email ? stored(uuid, found) : undefined;
   }
 
   /** Makes an e-mail belong to a user; 409 when it is another one's. */

@@ -21,7 +21,7 @@ export const STAMPS: readonly string[] = [
   ...[uuid, node, scope, role, system, engine, hostNetwork, healthCheck],
 ];
 
-/** Network that the containers of one agent share. */
+/** Beginning of the name of the network that the containers of one agent share. */
 export const NETWORK_NAME = 'skerry';
 
 /** Issuer-independent claims of the local API's tokens. */

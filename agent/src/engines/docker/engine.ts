@@ -197,10 +197,8 @@ export class DockerEngine implements CompleteEngine {
   async ensureNetwork(signal?: AbortSignal): Promise<EngineNetwork> {
     const own = await this.network(signal);
     if (own) return own;
-    const all = await this.#api.call<NetworkItem[]>('GET', '/networks', { signal });
-    // Another agent of this machine may have the plain name.
-    const taken = all.some(({ Name }) => Name === NETWORK_NAME);
-    const name = taken ? `${NETWORK_NAME}-${this.#instance.slice(0, 8)}` : NETWORK_NAME;
+    // Not the plain name: of several agents of a machine, each lists no such network before each makes it, and a name that docker has twice can be used by none.
+    const name = `${NETWORK_NAME}-${this.#instance.slice(0, 8)}`;
     const body = {
       Name: name,
       CheckDuplicate: true,

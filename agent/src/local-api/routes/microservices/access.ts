@@ -1,4 +1,3 @@
-import type { LogLine } from '../../../engine-port/logs.ts';
 import type { Grant } from '../../server/grants.ts';
 
 /** Reading of a microservice. */

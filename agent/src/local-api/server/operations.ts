@@ -1,0 +1,137 @@
+import { randomUUID } from 'node:crypto';
+import type { Clock } from '../../../../src/lib/clock.ts';
+import { errorText } from '../../machine/log.ts';
+import { type ApiErrorCode, LocalApiError, toApiError } from './errors.ts';
+
+/** The latest finished operations are known for so long, ms. */
+const KEPT = 24 * 3600 * 1000;
+/** Operations that are known at once; of more, those that ended first are forgotten. */
+const MOST_KNOWN = 1000;
+/** Operations under way at once; more are refused. */
+const MOST_RUNNING = 64;
+
+export interface OperationError {
+  code: ApiErrorCode;
+  message: string;
+  details?: Record<string, unknown> | undefined;
+}
+
+/** What every operation says of itself, besides the members of its kind; times are RFC 3339. */
+export interface OperationHead {
+  operationId: string;
+  status: 'running' | 'succeeded' | 'failed';
+  startedAt: string;
+  endedAt?: string;
+  error?: OperationError;
+}
+
+export type Operation<M> = OperationHead & M;
+
+/** The work of an operation: `update` changes members while it runs, and what it returns changes them at its end. */
+export type OperationWork<M> = (update: (members: Partial<M>) => void, signal: AbortSignal) => Promise<Partial<M>>;
+
+interface Known<M> {
+  operation: Operation<M>;
+  /** steady time */
+  endedAt?: number;
+  /** resolves when it has ended, never rejects */
+  done: Promise<void>;
+}
+
+export interface OperationsDependencies {
+  clock: Clock;
+  /** ends the work of what is under way when the agent ends */
+  signal: AbortSignal;
+}
+
+/**
+ * Work of one kind that goes on after the reply to the request that began it (docs/spec/agent-local-api.md#operations). They
+ * are known in memory alone: what has to survive a start of the agent is saved by the work itself.
+ */
+export class Operations<M extends object> {
+  readonly #deps: OperationsDependencies;
+  /** oldest first */
+  readonly #known = new Map<string, Known<M>>();
+
+  constructor(deps: OperationsDependencies) {
+    this.#deps = deps;
+  }
+
+  /** Begins one, and returns it as it is now. Throws UNAVAILABLE while too many are under way. */
+  begin(members: M, work: OperationWork<M>): Operation<M> {
+    this.#forget(MOST_KNOWN - 1);
+    const running = this.running.length;
+    if (running >= MOST_RUNNING)
+      throw new LocalApiError('UNAVAILABLE', `${running} operations of this kind are under way; try again later`);
+    const { clock } = this.#deps;
+    const operationId = randomUUID();
+    const head: OperationHead = { operationId, status: 'running', startedAt: new Date(clock.wall()).toISOString() };
+    const known: Known<M> = { operation: { ...head, ...members }, done: Promise.resolve() };
+    this.#known.set(operationId, known);
+    known.done = this.#carryOut(known, work);
+    return known.operation;
+  }
+
+  /** Throws NOT_FOUND for an id that is not known: of another kind, of an earlier start of the agent, or too old. */
+  get(operationId: string): Operation<M> {
+    this.#forget(MOST_KNOWN);
+    const known = this.#known.get(operationId);
+    if (!known)
+      throw new LocalApiError(
+        'NOT_FOUND',
+        `no operation "${operationId.slice(0, 64)}"; the agent knows them until it starts again, for 24 hours at most`,
+      );
+    return known.operation;
+  }
+
+  /** Those under way, oldest first. */
+  get running(): Operation<M>[] {
+    return [...this.#known.values()].map(({ operation }) => operation).filter(({ status }) => status === 'running');
+  }
+
+  /** The operation at its end, or as it is when the time is over or the signal fires; ms. */
+  async ended(operationId: string, milliseconds: number, signal?: AbortSignal): Promise<Operation<M>> {
+    const known = this.#known.get(operationId);
+    if (known) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const cancel = this.#deps.clock.after(milliseconds, resolve);
+      signal?.addEventListener('abort', () => resolve(), { once: true });
+      await Promise.race([known.done, promise]);
+      cancel();
+    }
+    return this.get(operationId);
+  }
+
+  async #carryOut(known: Known<M>, work: OperationWork<M>): Promise<void> {
+    const { clock, signal } = this.#deps;
+    const update = (members: Partial<M>) => {
+      if (known.endedAt === undefined) known.operation = { ...known.operation, ...members };
+    };
+    // The reply is made before the work begins.
+    await Promise.resolve();
+    let end: Partial<OperationHead>;
+    try {
+      update(await work(update, signal));
+      end = { status: 'succeeded' };
+    } catch (error) {
+      end = { status: 'failed', error: operationError(error) };
+    }
+    known.operation = { ...known.operation, ...end, endedAt: new Date(clock.wall()).toISOString() };
+    known.endedAt = clock.now();
+  }
+
+  /** Forgets what ended long ago, and what ended first of more than `most`. */
+  #forget(most: number): void {
+    const oldest = this.#deps.clock.now() - KEPT;
+    const excess = this.#known.size - most;
+    const ended = [...this.#known].filter(([, { endedAt }]) => endedAt !== undefined);
+    ended.sort(([, a], [, b]) => (a.endedAt as number) - (b.endedAt as number));
+    for (const [at, [id, { endedAt }]] of ended.entries())
+      if (at < excess || (endedAt as number) < oldest) this.#known.delete(id);
+  }
+}
+
+function operationError(error: unknown): OperationError {
+  const { code, message, details } = toApiError(error) ?? new LocalApiError('INTERNAL', errorText(error));
+  return { code, message, ...(details && { details }) };
+}
