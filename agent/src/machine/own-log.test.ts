@@ -118,6 +118,22 @@ test('a line that is longer than a block is read, and a file without an end of l
   const long = JSON.stringify({ timestamp: '2026-01-01T00:00:00Z', message: 'x'.repeat(700_000) });
   const last = JSON.stringify({ timestamp: '2026-01-01T00:00:01Z', message: 'last' });
   writeFileSync(join(folder, 'agent.log'), `${long}\n${last}`);
-  const messages = await read({ tail: 10 }, folder, bufferedSink('INFO', 2, () => {}));
+  const messages = await read(
+    { tail: 10 },
+    folder,
+    bufferedSink('INFO', 2, () => {}),
+  );
   expect(messages.map(({ length }) => length)).toEqual([700_000, 4]);
+});
+
+test('lines that a full disk has not taken are shown behind those of the files, each once', async () => {
+  const { sink, log } = start();
+  log.info({}, 'on the disk');
+  const lost = bufferedSink('INFO', 3, () => {});
+  const [entry] = sink.entries;
+  if (entry) lost.write(entry);
+  for (const message of ['lost', 'lost, too'])
+    lost.write({ timestamp: '2026-01-02T00:00:00Z', level: 'INFO', message });
+  expect(await read({ tail: 10 }, folder, lost)).toEqual(['on the disk', 'lost', 'lost, too']);
+  expect(await read({ tail: 1 }, folder, lost)).toEqual(['lost, too']);
 });

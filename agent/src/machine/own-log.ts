@@ -13,12 +13,11 @@ const BLOCK_BYTES = 256 * 1024;
  */
 export function ownLogReader(sink: LogBuffer, directory: string | undefined) {
   return async function* (options: LogOptions, signal: AbortSignal): AsyncGenerator<Pick<LogLine, 'line' | 'ts'>> {
-    const { tail, until = Infinity, follow } = options;
-    // Nothing can be logged between the beginning to listen and the first read of the newest file, which ends where it ends then.
+    const { until = Infinity, follow } = options;
+    // Nothing can be logged between the beginning to listen and the first read of memory and newest file, which end where they end then.
     const following = follow ? sink.follow(signal) : undefined;
     const first = following?.next();
-    const lines = directory ? await linesOfFiles(directory, options, signal) : linesOfSink(sink, options, tail);
-    for (const line of lines) yield { line, ts: timeOf(line) };
+    for (const line of await lastLinesOf(blocksOf(sink, directory), options, signal)) yield { line, ts: timeOf(line) };
     if (!following || !first) return;
     for (let next = await first; !next.done; next = await following.next()) {
       if (Date.parse(next.value.timestamp) > until) return;
@@ -36,36 +35,35 @@ function timeOf(line: string): string {
   return /"timestamp":"([^"]*)"/.exec(line)?.[1] ?? '';
 }
 
-function linesOfSink({ entries }: LogBuffer, options: LogOptions, tail: number): string[] {
-  return entries
-    .map((entry) => JSON.stringify(entry))
-    .filter((line) => isWithin(line, options))
-    .slice(-tail);
-}
-
-/** The last lines of all files, which are read from the newest on until there are enough, or all of them are too old. */
-async function linesOfFiles(directory: string, options: LogOptions, signal: AbortSignal): Promise<string[]> {
+/** The last lines, which are read from the newest on until there are enough, or all of them are too old. */
+async function lastLinesOf(blocks: Iterable<string[]>, options: LogOptions, signal: AbortSignal): Promise<string[]> {
   const { tail, since } = options;
   const found: string[][] = [];
   let count = 0;
-  for (const block of blocksOf(directory)) {
+  for (const block of blocks) {
     const asked = block.filter((line) => isWithin(line, options));
     found.push(asked);
     count += asked.length;
     // The clock of a machine may have been wrong for some lines.
-    if (
-      signal.aborted ||
-      count >= tail ||
-      (since !== undefined && !block.some((line) => Date.parse(timeOf(line)) >= since))
-    )
-      break;
+    const isTooOld = since !== undefined && !block.some((line) => Date.parse(timeOf(line)) >= since);
+    if (signal.aborted || count >= tail || (isTooOld && block.length > 0)) break;
     await nextTurn();
   }
   return found.reverse().flat().slice(-tail);
 }
 
-/** Blocks of lines of all files, the last block first. A file that is renamed meanwhile is read once. */
-function* blocksOf(directory: string): Generator<string[]> {
+/** Blocks of lines, the last block first: of the files, and of the memory what a disk that takes no writes has not taken. */
+function* blocksOf({ entries }: LogBuffer, directory: string | undefined): Generator<string[]> {
+  const inMemory = entries.map((entry) => JSON.stringify(entry));
+  const blocks = directory === undefined ? [][Symbol.iterator]() : blocksOfFiles(directory);
+  const { value: newest = [] } = blocks.next();
+  yield inMemory.slice(inMemory.lastIndexOf(newest.at(-1) ?? '') + 1);
+  yield newest;
+  yield* blocks;
+}
+
+/** A file that is renamed meanwhile is read once. */
+function* blocksOfFiles(directory: string): Generator<string[], undefined> {
   const seen = new Set<string>();
   for (const { path } of logFiles(directory).reverse()) {
     try {
@@ -77,4 +75,5 @@ function* blocksOf(directory: string): Generator<string[]> {
       // Rotated away, or not readable: the agent says so elsewhere.
     }
   }
+  return undefined;
 }
