@@ -21,7 +21,7 @@ import type { BareStepOf } from './step.ts';
 import { registryNotHonoured } from './target.ts';
 import { type ResolvedMapping, tokenCover, tokenPath, tokenTarget } from './volume-mounts.ts';
 
-/** Who wants a microservice (docs/spec/workloads.md#labels-and-variables). */
+/** Who wants a microservice (docs/spec/agent-local-api.md#stamps). */
 export type Scope = 'managed' | 'local';
 
 /** The input of a container spec besides the view: this machine and this agent. */

@@ -15,7 +15,7 @@ export const CUSTOMARY_LABELS = {
 } as const;
 
 const { uuid, node, scope, role, system, engine, hostNetwork, healthCheck } = CONTAINER_LABELS;
-/** Labels of a container that say something to people and programs (docs/spec/workloads.md#labels-and-variables). */
+/** Labels of a container that say something to people and programs (docs/spec/agent-local-api.md#stamps). */
 export const STAMPS: readonly string[] = [
   ...Object.values(CUSTOMARY_LABELS),
   ...[uuid, node, scope, role, system, engine, hostNetwork, healthCheck],
