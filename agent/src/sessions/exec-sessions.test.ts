@@ -8,6 +8,7 @@ import type { MemoryEngine } from '../engines/memory/_engine.ts';
 import { VirtualClock } from '../machine/_virtual-clock.ts';
 import { runContainer } from './_agent.ts';
 import { type AskedExec, EXEC_TIMES, ExecSessions, WAITING_EXECS } from './exec-sessions.ts';
+import type { TextSocket, TextSocketListener } from './text-socket.ts';
 
 /** Exec sessions without a client, in virtual time, on an engine in memory. */
 
@@ -140,7 +141,7 @@ test('a session of another microservice, and any unknown one, is not found', asy
   ] as const) {
     expect(() => execs.status(id, of)).toThrow(/no exec session/);
     await expect(execs.stop(id, of)).rejects.toThrow(/no exec session/);
-    expect(() => execs.attach(id, of, () => expect.fail('was taken'))).toThrow(/no exec session/);
+    expect(() => execs.attach(id, of, () => expect.fail('it was taken'))).toThrow(/no exec session/);
   }
 });
 
@@ -149,4 +150,78 @@ test('a session is refused of a microservice that does not run, and beyond the l
   isBusy = true;
   await expect(create()).rejects.toThrow('the node is busy');
   expect(engine.programs).toEqual([]);
+});
+
+/** Waits for a condition without a pause. */
+async function turns(condition: () => boolean): Promise<void> {
+  for (let turn = 0; turn < 1_000 && !condition(); turn++) await new Promise(setImmediate);
+  expect(condition()).toBe(true);
+}
+
+/** A client in this process. */
+function client() {
+  const received: object[] = [];
+  const closed: number[] = [];
+  let listener: TextSocketListener | undefined;
+  return {
+    ...{ received, closed },
+    leave: () => listener?.closed(1006, ''),
+    accept(given: TextSocketListener): TextSocket {
+      listener = given;
+      return {
+        send: async (value) => void received.push(value),
+        close: (code) => void closed.push(code),
+        ...{ drop() {}, pause() {}, resume() {} },
+      };
+    },
+  };
+}
+
+test('a client stays for 24 hours, and its program ends with it in words', async () => {
+  await create({ id: 's' });
+  const { received, closed, accept } = client();
+  execs.attach('s', microservice, accept);
+  const started = await program();
+  await clock.advance(EXEC_TIMES.attached - 1);
+  expect(started.hasEnded).toBe(false);
+  await clock.advance(1);
+  await until('the end', () => started.hasEnded);
+  const line = 'the session has lasted for 24 hours';
+  expect([received, closed]).toEqual([[{ stream: 'control', line, exitCode: null }], [1000]]);
+});
+
+test('the exit codes of the last 100 sessions are known, each for 10 minutes after its end', async () => {
+  for (let at = 0; at <= 100; at++) {
+    await create({ id: `s${at}` });
+    execs.attach(`s${at}`, microservice, client().accept);
+    await turns(() => engine.programs.length > at);
+    engine.programs[at]?.exit(5);
+    await turns(() => !execs.status(`s${at}`, microservice).running);
+  }
+  await until('the first one to be forgotten', () => {
+    try {
+      return !execs.status('s0', microservice);
+    } catch {
+      return true;
+    }
+  });
+  expect(execs.status('s1', microservice)).toEqual({ running: false, exitCode: 5 });
+  await clock.advance(EXEC_TIMES.attach);
+  expect(() => execs.status('s100', microservice)).toThrow(/no exec session/);
+});
+
+test('a session whose client has left is not known any more', async () => {
+  await create({ id: 's' });
+  const { accept, leave } = client();
+  execs.attach('s', microservice, accept);
+  leave();
+  const started = await program();
+  await until('the end', () => started.hasEnded);
+  await until('404', () => {
+    try {
+      return !execs.status('s', microservice);
+    } catch {
+      return true;
+    }
+  });
 });

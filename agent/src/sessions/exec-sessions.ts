@@ -1,9 +1,8 @@
-import type { UpgradeRequest } from '../../../src/lib/web-socket/handshake.ts';
 import { AgentError } from '../domain/agent-error.ts';
 import { runExec } from './exec-session.ts';
 import { type HeldOptions, HeldSocket } from './held-socket.ts';
 import type { ExecRun, LocalRun, SessionContext } from './session.ts';
-import { acceptTextSocket } from './text-socket.ts';
+import type { TextSocket, TextSocketListener } from './text-socket.ts';
 
 /** An exec session that a client of the local API asks for. */
 export interface AskedExec extends HeldOptions {
@@ -89,19 +88,19 @@ export class ExecSessions {
     await entry.run.done;
   }
 
-  /** Gives a session its client, over the connection that `take` gives. Throws AgentError before it is taken. */
-  attach(id: string, microservice: string, take: () => UpgradeRequest): void {
+  /** Gives a session its client, whose connection `accept` takes. Throws AgentError before it is taken. */
+  attach(id: string, microservice: string, accept: (listener: TextSocketListener) => TextSocket | undefined): void {
     const entry = this.#find(id, microservice);
     const { socket, run } = entry;
     if (entry.isAttached)
       throw new AgentError('CONFLICT', `session ${id} has ${socket.isOpen ? 'a client already' : 'ended'}`);
     entry.isAttached = true;
     entry.cancel();
-    const { clock } = this.#deps;
-    if (!socket.attach((listener) => acceptTextSocket(take(), clock, listener))) {
+    if (!socket.attach(accept)) {
       this.#end(entry);
       return;
     }
+    const { clock } = this.#deps;
     entry.cancel = clock.after(EXEC_TIMES.attached, () => run.refuse('the session has lasted for 24 hours'));
     const over = () => this.#isDone(entry);
     run.done.then(over, over);

@@ -76,6 +76,12 @@ export class LocalSessions {
     return this.#execs;
   }
 
+  /** Gives an exec session its client, over the connection that `take` gives. Throws AgentError before it is taken. */
+  async attach(id: string, microservice: string, take: () => UpgradeRequest): Promise<void> {
+    const [execs, { acceptTextSocket }] = await Promise.all([this.execs(), import('./text-socket.ts')]);
+    execs.attach(id, microservice, (listener) => acceptTextSocket(take(), this.#context.clock, listener));
+  }
+
   /** The log of a microservice. Throws AgentError when there is none that could be shown at once. */
   logs(
     uuid: string,

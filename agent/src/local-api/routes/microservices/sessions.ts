@@ -21,6 +21,8 @@ interface RunningSessions {
     take: () => UpgradeRequest,
   ): Promise<void>;
   execs(): Promise<ExecSessions>;
+  /** Gives an exec session its client, over the connection that `take` gives. */
+  attach(id: string, microservice: string, take: () => UpgradeRequest): Promise<void>;
   logs(uuid: string, options: LogOptions, signal: AbortSignal): AsyncIterable<LogLine>;
   /** Sends a log over the connection that `take` gives. */
   streamLog(
@@ -34,7 +36,6 @@ interface ExecSessions {
   create(asked: AskedExec, signal: AbortSignal): Promise<{ expiresAt: number; status: 'ACTIVE' | 'PENDING' }>;
   status(id: string, microservice: string): { running: boolean; exitCode: number | null };
   stop(id: string, microservice: string): Promise<void>;
-  attach(id: string, microservice: string, take: () => UpgradeRequest): void;
 }
 
 interface AskedExec {
@@ -172,7 +173,7 @@ export const SESSION_ROUTES = [
     socket: 'the client of an exec session',
     connect: async ({ params: { id, sessionId }, caller: { reach }, deps: { agent } }, take) => {
       const { id: microservice } = findMicroservice(agent, id, reach);
-      (await agent.sessions.execs()).attach(sessionId, microservice, take);
+      await agent.sessions.attach(sessionId, microservice, take);
     },
   }),
   socket({
