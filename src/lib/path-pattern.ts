@@ -1,6 +1,6 @@
 /**
  * Patterns of the paths of HTTP routes. A segment is literal, or `{name}`, which stands for one segment that is not empty, or
- * `{name}:verb`, which stands for one that ends so. `*` at the end stands for any further text, also for none.
+ * `{name}:verb`, which stands for a segment with this end. `*` at the end stands for any further text, also for none.
  */
 
 /** A row of a table that has a path, with the decoded parameters of the path. */

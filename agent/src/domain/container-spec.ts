@@ -21,15 +21,12 @@ import type { BareStepOf } from './step.ts';
 import { registryNotHonoured } from './target.ts';
 import { type ResolvedMapping, tokenCover, tokenPath, tokenTarget } from './volume-mounts.ts';
 
-/** Who wants a microservice (docs/spec/agent-local-api.md#stamps). */
-export type Scope = 'managed' | 'local';
-
 /** The input of a container spec besides the view: this machine and this agent. */
 export interface SpecContext {
   instance: string;
   nodeUuid: string;
-  /** who wants a microservice: a controller, or the machine itself */
-  scopeOf(uuid: string): Scope;
+  /** who wants a microservice: a controller, or the machine itself (docs/spec/agent-local-api.md#stamps) */
+  scopeOf(uuid: string): 'managed' | 'local';
   /** agent-managed volumes live below */
   volumesDirectory: string;
   timeZone: string;

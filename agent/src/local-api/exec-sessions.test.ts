@@ -70,7 +70,7 @@ describe('an exec session', () => {
     expect((await refusalOf(where(), made.wsUrl)).status).toBe(409);
   });
 
-  test('whose program ended before its client came has its output and its exit code', async () => {
+  test('has the output and the exit code of a program that ended before the client came', async () => {
     const made = await create({ tty: false });
     expect(made.status).toBe('PENDING');
     const started = await program();
@@ -100,7 +100,7 @@ describe('an exec session', () => {
     expect(client.messages.map(({ line }) => line)).toEqual(['shown', 'the program ended with exit code 0']);
   });
 
-  test('of a client that sends any other text ends with a reason, and its program with it', async () => {
+  test('ends with a reason when its client sends any other text, and its program with it', async () => {
     const made = await create();
     const client = await attach(made);
     const reason = new Promise((resolve) => client.ws.on('close', (_code, text) => resolve(String(text))));
@@ -228,7 +228,7 @@ describe('an exec session', () => {
       expect(local.engine.programs).toEqual([]);
     });
 
-  test('of a microservice that does not run is 409, of an unknown one 404', async () => {
+  test('is 409 for a microservice that does not run, and 404 for an unknown one', async () => {
     expect((await local.cli('ms', 'stop', 'web')).code).toBe(0);
     expect((await local.ask('POST', PATH, { command: ['cat'] })).body.error).toMatchObject({
       code: 'CONFLICT',

@@ -248,7 +248,7 @@ describe('a microservice', () => {
     expect(JSON.stringify(body)).not.toContain('hidden');
   });
 
-  test('is shown with its labels, its times, and what is to become of it', async () => {
+  test('is shown with its labels, its times, and the state that it is to have', async () => {
     await running();
     const shown = async () => (await ask('GET', `/v1/ms/${uuid}`)).body;
     const body = await shown();

@@ -54,7 +54,7 @@ describe('the log stream of a microservice', () => {
     expect(some.messages.map(({ line }) => line)).toEqual([120, 121, 122].map((at) => `${AT}${at}Z ${at}`));
   });
 
-  test('goes on when the container starts again', async () => {
+  test('continues when the container starts again', async () => {
     print('1');
     const log = await open();
     await log.until('the first line', ({ line }) => line === '1');
@@ -124,7 +124,7 @@ describe('a microservice whose role grants logs', () => {
     return text;
   }
 
-  test('reads those of its application, five at once, and never those of the agent', async () => {
+  test('reads logs of its application, five at once, and never the log of the agent', async () => {
     const token = await bearer();
     const own = { ...where(), token };
     for (let i = 0; i < 5; i++) await openText(own, PATH);
@@ -135,7 +135,7 @@ describe('a microservice whose role grants logs', () => {
 });
 
 describe('the log stream of the agent', () => {
-  test('has what was logged, and what is logged from now on', async () => {
+  test('has the former entries, and each new one', async () => {
     const log = await open('', '/v1/system/logs:stream');
     await log.until('the first entry', ({ line }) => JSON.parse(line).message === 'Hello');
     local.logs.write({ timestamp: '2026-02-01T00:00:00.000Z', level: 'INFO', message: 'again' });

@@ -164,7 +164,7 @@ for (const { kind, url } of inject('engines'))
       expect(cat.messages.at(-1)).toMatchObject({ exitCode: 0 });
     }, 60_000);
 
-    test('a program that the container does not have is told by its exit code', async () => {
+    test('a program that the container does not have ends with its exit code', async () => {
       for (const tty of [false, true]) {
         const { status, body } = await local.curl('POST', '/v1/ms/web/exec/sessions', { command: ['nothing'], tty });
         if (status === 409) expect(body.error.message).toMatch(/could not be started/);
@@ -219,7 +219,7 @@ for (const { kind, url } of inject('engines'))
       expect(out).toBe(`managed workload ${kind}\n`);
     }, 60_000);
 
-    test('a session ends with its container in the middle, and the log stream goes on', async () => {
+    test('a session ends with its container in the middle, and the log stream continues', async () => {
       const log = await openText<{ line: string }>(local.where, '/v1/ms/web/logs:stream');
       const client = await local.attach(await local.create(['sh']));
       expect((await local.curl('POST', '/v1/ms/web/kill', {})).status).toBe(200);
@@ -250,7 +250,7 @@ for (const { kind } of inject('engines'))
     }, 120_000);
     afterAll(() => started.disposeAsync(), 60_000);
 
-    test('ends its sessions without an exit code of their own; a log stream goes on, and sessions begin again', async () => {
+    test('ends its sessions without an exit code of their own; a log stream continues, and sessions begin again', async () => {
       const log = await openText<{ line: string }>(local.where, '/v1/ms/web/logs:stream');
       const client = await local.attach(await local.create(['cat'], { tty: false }));
       await own.kill();

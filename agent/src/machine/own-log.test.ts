@@ -126,7 +126,7 @@ test('a line that is longer than a block is read, and a file without an end of l
   expect(messages.map(({ length }) => length)).toEqual([700_000, 4]);
 });
 
-test('lines that a full disk has not taken are shown behind those of the files, each once', async () => {
+test('lines that a full disk has not taken are shown behind the lines of the files, each once', async () => {
   const { sink, log } = start();
   log.info({}, 'on the disk');
   const lost = bufferedSink('INFO', 3, () => {});

@@ -125,7 +125,7 @@ export class ExecSessions {
     run.connection.end();
   }
 
-  /** The session of a microservice; those of others, and those of the controller, are not found. */
+  /** The session of a microservice; sessions of others, and of the controller, are not found. */
   #find(id: string, microservice: string): Entry {
     const entry = this.#entries.get(id);
     if (entry?.microservice === microservice) return entry;

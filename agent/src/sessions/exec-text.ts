@@ -19,7 +19,7 @@ export function outputTexts() {
         if (line) yield { stream, line };
       }
     },
-    /** what is left of both streams when the program has ended */
+    /** the end of both streams when the program has ended */
     *rest(): Generator<ExecText> {
       for (const stream of ['stdout', 'stderr'] as const) {
         const line = decoders[stream].decode();

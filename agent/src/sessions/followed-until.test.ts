@@ -6,7 +6,7 @@ import { followedUntil } from './followed-until.ts';
 
 const LINE: LogLine = { ts: '', stream: 'stdout', line: 'x' };
 
-/** A log with one line, which goes on without another one. */
+/** A log with one line, which stays open without another one. */
 function start(change: Partial<LogOptions>) {
   const clock = new VirtualClock();
   const asked: LogOptions[] = [];

@@ -19,7 +19,7 @@ const T = FRAME_TYPES;
 const NO_TEXT = 'a text message is {"type":"resize","cols":80,"rows":24}; input is sent as binary messages';
 
 /**
- * The socket of an exec session whose client comes later, or never: the program runs meanwhile, and its output is held. There is no
+ * The socket of an exec session whose client comes later, or never: the program runs meanwhile, and its output waits. There is no
  * controller in between, so what one would send to the agent is made here.
  */
 export class HeldSocket implements FrameSocket {
@@ -82,7 +82,7 @@ export class HeldSocket implements FrameSocket {
     await this.#room?.promise;
   }
 
-  /** The client of the session comes: it gets what is held, and what follows. False where its handshake was refused. */
+  /** The client of the session comes: it gets the output that waits, and all that follows. False where its handshake was refused. */
   attach(accept: (listener: TextSocketListener) => TextSocket | undefined): boolean {
     this.#client = accept({
       message: (data, isBinary) => this.#fromClient(data, isBinary),
@@ -133,7 +133,7 @@ export class HeldSocket implements FrameSocket {
     if (this.#bytes > HELD_BYTES) this.#room ??= Promise.withResolvers();
   }
 
-  /** Sends what is held, one after the other, while there is a client. */
+  /** Sends the texts that wait, one after the other, while there is a client. */
   async #sendHeld(): Promise<void> {
     const client = this.#client;
     if (!client || this.#isSending) return;

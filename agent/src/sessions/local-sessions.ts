@@ -21,7 +21,7 @@ type Context = Omit<SessionContext, 'dial'>;
  */
 export class LocalSessions {
   readonly #context: Context;
-  /** sessions of both kinds, those of the controller included */
+  /** sessions of both kinds, the sessions of the controller included */
   readonly #count: () => number;
   readonly #runs = new Set<LocalRun>();
   /** log streams, by the microservice that reads them; empty for the admin */

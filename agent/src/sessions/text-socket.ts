@@ -29,8 +29,8 @@ const LINGER = 60_000;
 const accept = createAccept({ maxBytes: MESSAGE_BYTES, closeMs: LINGER + ANSWER, isPlain: true });
 
 /**
- * Accepts a handshake that was checked; undefined where it was refused all the same. A client that answers no ping for 90 s, such as one
- * that reads nothing, is disconnected.
+ * Accepts a handshake that was checked; undefined where it was refused all the same. A client that answers no ping for 90 s, such as a
+ * client without a reader, is disconnected.
  */
 export function acceptTextSocket(
   upgrade: UpgradeRequest,

@@ -7,7 +7,6 @@ import { collect, mapLines, withTime } from '../../server/lines.ts';
 import { type LocalCall, routesWith } from '../../server/route.ts';
 import { ACT, READ } from './access.ts';
 import {
-  desiredState,
   findMicroservice,
   inspection,
   inspectionReply,
@@ -15,6 +14,7 @@ import {
   listItemReply,
   type ShownAgent,
   sourceOf,
+  wantedState,
 } from './shapes.ts';
 
 /** What the routes of microservices need of the agent. */
@@ -214,7 +214,7 @@ export const MICROSERVICE_ROUTES = [
 
 /** What becomes of a microservice whose container was removed; undefined where nothing follows. */
 function afterRemoval(agent: ShownAgent, uuid: string): string | undefined {
-  const state = desiredState(agent, uuid);
+  const state = wantedState(agent, uuid);
   if (state === 'deleted') return undefined;
   if (state === undefined) return 'it is not known yet what this machine is to run: its container may be made again';
   if (state === 'stopped') return 'it was stopped here, so its container is made when it is started';

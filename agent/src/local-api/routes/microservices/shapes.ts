@@ -79,7 +79,7 @@ export function inspection(agent: ShownAgent, status: MicroserviceStatus) {
     ipAddress: status.ipAddress,
     createdAt: timeText(container?.createdAt),
     updatedAt: timeText(container?.startedAt),
-    desiredState: desiredState(agent, status.id),
+    desiredState: wantedState(agent, status.id),
     runtimeState: status.status.toLowerCase(),
     env: Object.fromEntries((view?.env ?? []).map(({ key, value, secret }) => [key, secret ? MASK : value])),
     ports: view?.portMappings ?? [],
@@ -97,8 +97,8 @@ export function inspection(agent: ShownAgent, status: MicroserviceStatus) {
 
 const timeText = (time: number | undefined) => (time ? new Date(time).toISOString() : undefined);
 
-/** What is to become of a microservice; undefined while that is not known. */
-export function desiredState({ supervisor }: ShownAgent, uuid: string): 'running' | 'stopped' | 'deleted' | undefined {
+/** The state that a microservice is to have; undefined while that is not known. */
+export function wantedState({ supervisor }: ShownAgent, uuid: string): 'running' | 'stopped' | 'deleted' | undefined {
   const entry = supervisor.desired?.find((each) => each.uuid === uuid);
   if (!entry) return supervisor.desired && 'deleted';
   const isStopped = supervisor.record(uuid)?.stoppedLocally || (entry.kind === 'hold' && entry.stop);
