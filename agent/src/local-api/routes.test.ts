@@ -43,7 +43,7 @@ const REQUESTS: Record<string, string> = {
   'DELETE /v1/ms/web/exec/sessions/1:attach': 'METHOD_NOT_ALLOWED',
   'GET /v1/microservices/web/logs:stream': 'streamMicroserviceLogs',
   'GET /v1/system/logs:stream': 'streamLogs',
-  'GET /v1/auth/tokens/x': 'NOT_IMPLEMENTED',
+  'GET /v1/auth/tokens/x': 'NOT_FOUND',
 };
 for (const [request, answer] of Object.entries(REQUESTS))
   test(`the local API answers ${request} with ${answer}`, () => {

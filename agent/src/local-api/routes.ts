@@ -1,5 +1,7 @@
 import { spellingsOf } from '../../../src/lib/path-pattern.ts';
+import { AUTH_ROUTES, type AuthDependencies } from './routes/auth/routes.ts';
 import { CONTENT_ROUTES, type ContentDependencies } from './routes/content/routes.ts';
+import { DEPLOY_MICROSERVICE_ROUTES, type DeployDependencies } from './routes/deploy/microservices.ts';
 import { MICROSERVICE_ROUTES, type MicroserviceDependencies } from './routes/microservices/routes.ts';
 import { SESSION_ROUTES, type SessionDependencies } from './routes/microservices/sessions.ts';
 import { PROBE_ROUTES, type ProbeDependencies } from './routes/probes/routes.ts';
@@ -13,8 +15,10 @@ import type { LocalApi, ServedAgent } from './server/server.ts';
 /** What the local API needs of the agent and its process: the needs of each group of routes. */
 type LocalApiDependencies = { agent: ServedAgent } & ProbeDependencies &
   SystemDependencies &
+  AuthDependencies &
   WorkloadDependencies &
   ContentDependencies &
+  DeployDependencies &
   MicroserviceDependencies &
   SessionDependencies &
   OwnLogDependencies;
@@ -24,8 +28,10 @@ export const ROUTES: readonly LocalRoute<LocalApiDependencies>[] = [
   ...PROBE_ROUTES,
   ...SYSTEM_ROUTES,
   ...OWN_LOG_ROUTES,
+  ...AUTH_ROUTES,
   ...WORKLOAD_ROUTES,
   ...CONTENT_ROUTES,
+  ...DEPLOY_MICROSERVICE_ROUTES,
   ...MICROSERVICE_ROUTES,
   ...SESSION_ROUTES,
 ];
@@ -51,7 +57,6 @@ const LATER: readonly [pattern: string, missing: string][] = [
   ['/v1/system/controlplane*', PART],
   ['/v1/system/controller*', PART],
   ['/v1/system/config/switch*', PART],
-  ['/v1/auth/tokens*', 'token management'],
 ];
 
 function* pathRows(): Generator<PathRow> {

@@ -24,7 +24,7 @@ import { openText, portOf, refusalOf } from './_text-client.ts';
 import { ControlChannels } from './routes/workload/control-channels.ts';
 import { localApi } from './routes.ts';
 import { listenOnSocket } from './server/server.ts';
-import { writeAdminToken } from './server/token.ts';
+import { AdminToken } from './server/token.ts';
 
 /** Exec sessions and log streams on real engines, with curl and the WebSocket of Node as clients. Killed engines with SKERRY_NIGHTLY. */
 
@@ -58,11 +58,12 @@ async function startAgent(url: string) {
   const stop = new AbortController();
   const done = agent.run(stop.signal);
   const channels = new ControlChannels(agent);
+  const adminToken = new AdminToken(config.tokenFile, agent);
   const api = localApi({
-    ...{ agent, channels, reload: () => {}, stop: () => {}, phase: () => 'listening' as const },
+    ...{ agent, adminToken, channels, reload: () => {}, stop: () => {}, phase: () => 'listening' as const },
     changeSettings: () => ({ errorMap: {}, restartNeeded: [] }),
   });
-  writeAdminToken(config.tokenFile, agent.identity, clock);
+  adminToken.write();
   const token = readFileSync(config.tokenFile, 'utf8').trim();
   const server: Server = await listenOnSocket(config.socket, config.runDirectory, { clock, log: silentLog, api });
   const commands = ['/bin/sh', '-c', 'echo begun; exec sleep 3600'];

@@ -6,20 +6,12 @@ import { choice, logFields, logLine, queryFlag, tailOf } from '../../server/fiel
 import { collect, mapLines, withTime } from '../../server/lines.ts';
 import { type LocalCall, routesWith } from '../../server/route.ts';
 import { ACT, READ } from './access.ts';
-import {
-  findMicroservice,
-  inspection,
-  inspectionReply,
-  listItem,
-  listItemReply,
-  type ShownAgent,
-  sourceOf,
-  wantedState,
-} from './shapes.ts';
+import { type RemovingAgent, removeMicroservice } from './remove.ts';
+import { findMicroservice, inspection, inspectionReply, listItem, listItemReply, type ShownAgent } from './shapes.ts';
 
 /** What the routes of microservices need of the agent. */
 export interface MicroserviceDependencies {
-  agent: ShownAgent & RunningAgent;
+  agent: ShownAgent & RunningAgent & RemovingAgent;
 }
 
 interface RunningAgent {
@@ -33,7 +25,6 @@ interface RunningAgent {
       start(uuid: string): string | undefined;
       stop(uuid: string): string | undefined;
       restart(uuid: string): string | undefined;
-      remove(uuid: string): Promise<void>;
       kill(uuid: string, posixSignal: string): Promise<void>;
     };
     /** Resolves when the condition holds, or with false when it does not in time. */
@@ -112,7 +103,7 @@ export const MICROSERVICE_ROUTES = [
     reply: { form: 'bare', schema: () => z.object({ items: z.array(listItemReply()) }) },
     handler: async ({ query: { source }, caller: { reach }, deps: { agent } }) => {
       await agent.measureUsage();
-      const items = source === 'all' || source === sourceOf(agent) ? (agent.microservices() ?? []) : [];
+      const items = (agent.microservices() ?? []).filter(({ id }) => source === 'all' || source === agent.sourceOf(id));
       const listed = items.filter(reach).map((item) => listItem(agent, item));
       return { items: listed.sort((a, b) => (a.uuid < b.uuid ? -1 : 1)) };
     },
@@ -136,16 +127,12 @@ export const MICROSERVICE_ROUTES = [
     method: 'DELETE',
     path: '/v1/ms/{id}',
     operation: 'removeMicroservice',
-    summary: 'Removes the container of a microservice; volumes stay',
+    summary: 'Removes a microservice of the machine, or the container of another one; volumes stay',
     access: { resource: 'microservices', verb: 'delete' },
     errors: [404, 503],
     reply: { form: 'envelope', schema: actedReply },
-    handler: async ({ params, caller: { reach }, deps: { agent } }) => {
-      const { id } = findMicroservice(agent, params.id, reach);
-      await agent.supervisor.local.remove(id);
-      const warning = afterRemoval(agent, id);
-      return { status: 'ok', microserviceUuid: id, ...(warning !== undefined && { warning }) };
-    },
+    handler: ({ params, signal, caller: { reach }, deps: { agent } }) =>
+      removeMicroservice(findMicroservice(agent, params.id, reach).id, agent, signal),
   }),
   ...Object.entries(COMMANDS).map(([name, command]) =>
     route({
@@ -211,15 +198,6 @@ export const MICROSERVICE_ROUTES = [
     },
   }),
 ];
-
-/** What becomes of a microservice whose container was removed; undefined where nothing follows. */
-function afterRemoval(agent: ShownAgent, uuid: string): string | undefined {
-  const state = wantedState(agent, uuid);
-  if (state === 'deleted') return undefined;
-  if (state === undefined) return 'it is not known yet what this machine is to run: its container may be made again';
-  if (state === 'stopped') return 'it was stopped here, so its container is made when it is started';
-  return 'it is still wanted here: its container is made again';
-}
 
 function actedReply() {
   return z.object({ status: z.literal('ok'), microserviceUuid: z.string(), warning: z.string().optional() });

@@ -16,22 +16,18 @@ const MASK = '***';
 
 /** What the pictures of microservices are made from. */
 export interface ShownAgent {
-  /** the node is there while the agent is provisioned */
-  readonly identity: { node?: object };
+  /** who wants a microservice: a controller, or the machine itself */
+  sourceOf(uuid: string): 'managed' | 'local';
   readonly supervisor: {
     readonly containers: readonly Container[];
-    /** undefined while it is not known what the node is to run */
-    readonly desired: readonly Entry[] | undefined;
+    readonly desired: readonly Entry[];
+    /** whether it is known that a microservice without an entry is not to run here */
+    isUnwanted(uuid: string): boolean;
     record(uuid: string): Pick<MicroserviceRecord, 'stoppedLocally'> | undefined;
   };
   /** undefined until the engine was read once */
   microservices(): readonly MicroserviceStatus[] | undefined;
   view(uuid: string): MicroserviceView | undefined;
-}
-
-/** The source of the microservices: a controller, or, after its membership ended, the machine itself. */
-export function sourceOf(agent: ShownAgent): 'managed' | 'local' {
-  return agent.identity.node ? 'managed' : 'local';
 }
 
 /** The image that a microservice runs, and the one that it is to run where that is another. */
@@ -47,8 +43,8 @@ export function listItem(agent: ShownAgent, status: MicroserviceStatus) {
     uuid: status.id,
     name: status.name ?? '',
     application: status.application ?? '',
-    source: sourceOf(agent),
-    type: sourceOf(agent),
+    source: agent.sourceOf(status.id),
+    type: agent.sourceOf(status.id),
     state: status.status,
     reason: status.reason,
     ...imagesOf(agent, status),
@@ -98,9 +94,9 @@ export function inspection(agent: ShownAgent, status: MicroserviceStatus) {
 const timeText = (time: number | undefined) => (time ? new Date(time).toISOString() : undefined);
 
 /** The state that a microservice is to have; undefined while that is not known. */
-export function wantedState({ supervisor }: ShownAgent, uuid: string): 'running' | 'stopped' | 'deleted' | undefined {
-  const entry = supervisor.desired?.find((each) => each.uuid === uuid);
-  if (!entry) return supervisor.desired && 'deleted';
+function wantedState({ supervisor }: ShownAgent, uuid: string): 'running' | 'stopped' | 'deleted' | undefined {
+  const entry = supervisor.desired.find((each) => each.uuid === uuid);
+  if (!entry) return supervisor.isUnwanted(uuid) ? 'deleted' : undefined;
   const isStopped = supervisor.record(uuid)?.stoppedLocally || (entry.kind === 'hold' && entry.stop);
   return isStopped ? 'stopped' : 'running';
 }
