@@ -11,7 +11,7 @@ export const WAYS = ['socket', 'loopback', 'loopback over TLS', 'bridge'] as con
 export type Way = (typeof WAYS)[number];
 export const listenerOf = (way: Way): Listener => (way === 'loopback over TLS' ? 'loopback' : way);
 
-export interface Reply {
+interface Reply {
   status: number;
   body: Record<string, unknown> & { error?: { code: string; message: string } };
 }
