@@ -13,7 +13,6 @@ export interface LocalCoverage {
   tests: readonly string[];
 }
 
-/** What the router answers where there is no route. */
 const { find } = localApi({ agent: {} } as never);
 
 /** The route of a request; undefined where the router has none. */
@@ -25,17 +24,33 @@ function routeOf(method: string, path: string): LocalRoute | undefined {
   }
 }
 
+/** Tests that speak of routes and request none, or all of them in a loop. */
+const ABOUT_ALL = /\/(?:routes|access|openapi|unwritable-disk)\.test\.ts$/;
+/** A path in a literal, perhaps behind a method, or an origin and an expression. */
+const PATH = /(?:\b(GET|POST|PATCH|DELETE) )?(\/(?:v1|health|metrics)\b[^'"`\s?,]*)/g;
+const METHODS = ['GET', 'POST', 'PATCH', 'DELETE'];
+
+/** The operations that the source of a test requests: by a method and a path, or by the path of a route that is alone there. */
+function operationsIn(source: string): string[] {
+  const stated = requestsIn(source).flatMap(({ method, path }) => routeOf(method, path)?.operation ?? []);
+  const text = source.replaceAll(/\$\{[^}]*\}/g, 'x');
+  const others = Array.from(text.matchAll(PATH)).flatMap(([, method, path = '']) => {
+    if (method) return routeOf(method, path)?.operation ?? [];
+    const routes = METHODS.flatMap((each) => routeOf(each, path) ?? []);
+    return routes.length === 1 ? (routes[0]?.operation ?? []) : [];
+  });
+  return [...stated, ...others];
+}
+
 /**
- * Which route serves each operation, and which test files request it: their source has the method and a path that the router
- * gives to the route. Loops over all routes count for none.
+ * Which route serves each operation, and which test files request it: their source has a path that the router gives to the
+ * route. Loops over all routes count for none.
  */
 export function localCoverage(tests: ReadonlyMap<string, string>): LocalCoverage[] {
   const files = new Map<string, Set<string>>();
   for (const [file, source] of tests)
-    for (const { method, path } of requestsIn(source)) {
-      const operation = path.startsWith('/') ? routeOf(method, path)?.operation : undefined;
-      if (operation) files.set(operation, (files.get(operation) ?? new Set()).add(file));
-    }
+    if (!ABOUT_ALL.test(file))
+      for (const operation of operationsIn(source)) files.set(operation, (files.get(operation) ?? new Set()).add(file));
   return Object.entries(LOCAL_API_OPERATIONS).flatMap(([section, operations]) =>
     operations.map(([what, request]) => {
       const [method = '', path = ''] = request.split(' ');

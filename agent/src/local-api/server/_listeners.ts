@@ -24,8 +24,8 @@ export type Ask = (
 ) => Promise<Reply>;
 
 /** Serves a local API on all three listeners. Their connections are kept. */
-export async function onAllListeners(local: LocalAgent, api: LocalApi): Promise<Ask> {
-  const deps = { api, clock: local.clock, log: silentLog };
+export async function onAllListeners(local: LocalAgent, api: LocalApi, log = silentLog): Promise<Ask> {
+  const deps = { api, clock: local.clock, log };
   const socketPath = `${local.folder}/all.sock`;
   const socket = await listenOnSocket(socketPath, local.folder, deps);
   const loopback = await listenOnLoopback(0, local.authority, deps);
