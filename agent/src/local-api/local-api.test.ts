@@ -93,7 +93,9 @@ describe('the local API', () => {
   const answers: Record<string, [string, string, number, string?]> = {
     'an unknown route': ['GET', '/v1/nonsense', 404, 'NOT_FOUND'],
     'a method that the route does not have': ['PUT', '/v1/system/status', 405, 'METHOD_NOT_ALLOWED'],
-    'a route that is not implemented': ['GET', '/v1/images', 501, 'NOT_IMPLEMENTED'],
+    'a route that is not implemented': ['GET', '/v1/volumes', 501, 'NOT_IMPLEMENTED'],
+    'an empty list of images': ['GET', '/v1/images', 200],
+    'an unknown pull of an image': ['GET', '/v1/images:pull/x', 404, 'NOT_FOUND'],
     'a route of the control plane': ['GET', '/v1/system/controlplane', 501, 'NOT_IMPLEMENTED'],
     'an unknown microservice': ['GET', '/v1/ms/nobody', 404, 'NOT_FOUND'],
     'an unknown microservice at the alternative path': ['POST', '/v1/microservices/nobody/stop', 404, 'NOT_FOUND'],
@@ -150,7 +152,7 @@ describe('the local API', () => {
     controller.microservices = [];
     await until('the failed removal', () => agent.supervisor.record(uuid)?.failure?.step === 'remove');
     const failed = await ask('POST', '/v1/system/prune?mode=containers');
-    const errors = { [container?.name ?? '']: 'device busy' };
+    const errors = { containers: `${container?.name}: device busy` };
     expect(failed.body.data).toMatchObject({ status: 'partial', deleted: [], errors });
     isStuck = false;
     const { body } = await ask('POST', '/v1/system/prune?mode=containers');

@@ -2,6 +2,7 @@ import { spellingsOf } from '../../../src/lib/path-pattern.ts';
 import { AUTH_ROUTES, type AuthDependencies } from './routes/auth/routes.ts';
 import { CONTENT_ROUTES, type ContentDependencies } from './routes/content/routes.ts';
 import { DEPLOY_MICROSERVICE_ROUTES, type DeployDependencies } from './routes/deploy/microservices.ts';
+import { IMAGE_ROUTES, type ImagesRouteDependencies } from './routes/images/routes.ts';
 import { MICROSERVICE_ROUTES, type MicroserviceDependencies } from './routes/microservices/routes.ts';
 import { PROBE_ROUTES, type ProbeDependencies } from './routes/probes/routes.ts';
 import { SYSTEM_ROUTES, type SystemDependencies } from './routes/system/routes.ts';
@@ -19,6 +20,7 @@ type LocalApiDependencies = { agent: ServedAgent } & ProbeDependencies &
   ContentDependencies &
   DeployDependencies &
   VolumeDependencies &
+  ImagesRouteDependencies &
   MicroserviceDependencies;
 
 /** The routes of the local API. */
@@ -30,6 +32,7 @@ export const ROUTES: readonly LocalRoute<LocalApiDependencies>[] = [
   ...CONTENT_ROUTES,
   ...DEPLOY_MICROSERVICE_ROUTES,
   ...VOLUME_ROUTES,
+  ...IMAGE_ROUTES,
   ...MICROSERVICE_ROUTES,
 ];
 
@@ -45,7 +48,7 @@ const FORM = 'this form of exec sessions and log streams';
 
 /** Paths that answer 501 (docs/spec/agent-local-api.md#routes-that-are-not-built). */
 const LATER: readonly [pattern: string, missing: string][] = [
-  ...['/v1/images', '/v1/deploy'].flatMap((path): [string, string][] => [
+  ...['/v1/deploy'].flatMap((path): [string, string][] => [
     [path, PART],
     [`${path}/*`, PART],
     [`${path}:*`, PART],

@@ -59,6 +59,10 @@ const CHANGES: Record<string, Row> = {
   'POST /v1/models:prune': { command: ['model', 'prune'], elsewhere: 'nothing is here to be removed' },
   'POST /v1/knowledge:prune': { command: ['knowledge', 'prune'], elsewhere: 'nothing is here to be removed' },
   'POST /v1/system/prune': { command: ['prune'], elsewhere: 'the engine has the images' },
+  'POST /v1/images:pull': { command: ['image', 'pull', 'app:1'], elsewhere: 'the engine has the images' },
+  'POST /v1/images:load': { elsewhere: 'the engine has the images' },
+  'POST /v1/images:prune': { command: ['image', 'prune'], elsewhere: 'the engine has the images' },
+  'POST /v1/images:remove': { elsewhere: 'the engine has the images' },
   'DELETE /v1/system/orphans': {
     command: ['orphans', '--remove', '--yes'],
     elsewhere: 'the engine has the containers',

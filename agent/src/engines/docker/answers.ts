@@ -14,12 +14,17 @@ export interface InfoAnswer {
   SecurityOptions?: string[];
   Architecture?: string;
   CDISpecDirs?: string[] | null;
+  DockerRootDir?: string;
 }
 
 export interface ImageItem {
   Id: string;
   RepoTags?: string[] | null;
   RepoDigests?: string[] | null;
+  /** Unix seconds; not above 0: unknown */
+  Created?: number;
+  /** bytes; -1: not counted */
+  Size?: number;
 }
 
 export interface DiskUsageAnswer {
