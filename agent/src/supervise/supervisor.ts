@@ -179,6 +179,11 @@ export class Supervisor implements Observed {
     return this.#desired.entries;
   }
 
+  /** Whether it is known that a microservice without an entry is not to run here. */
+  isUnwanted(uuid: string): boolean {
+    return isUnwanted(this.#desired, { uuid, isKept: this.record(uuid)?.isKept });
+  }
+
   get knowsAll(): boolean {
     const { desired } = this;
     if (!this.#desired.isListKnown && this.#deps.sources().machine.nodeUuid !== '') return false;
