@@ -52,6 +52,8 @@ export function testDependencies(
     identity: memoryIdentity(),
     ownMicroservices: memoryRows(),
     machine: TEST_MACHINE,
+    revocations: memoryRows(),
+    apiAuthority: () => undefined,
     policy: OPEN_POLICY,
     protectedPaths: [],
     places: PLAIN_PLACES,

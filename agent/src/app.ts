@@ -20,7 +20,10 @@ export type Agent = ReturnType<typeof createAgent>;
 
 /** Builds an agent: a supervisor of containers and a membership at a controller, around one database. */
 export function createAgent(config: Config, deps: AgentDependencies) {
-  const { startedAt, metrics, identity, policy, responses, link, adoption, ...rest } = createParts(config, deps);
+  const { startedAt, metrics, identity, tokens, policy, responses, link, adoption, ...rest } = createParts(
+    config,
+    deps,
+  );
   const { supervisor, inventory, settings, pruning, content, systemFiles, artifacts, sessions, tunnel, parts } = rest;
   const { actions, reporter, membership, provisioning, own, apply, applyLogging } = rest;
   const { clock, log, database, machine } = deps;
@@ -75,6 +78,8 @@ export function createAgent(config: Config, deps: AgentDependencies) {
       sessions.changed();
       link.changed();
     },
+    /** tokens of the local API */
+    tokens,
     get identity(): Identity {
       return identity.current;
     },

@@ -30,6 +30,7 @@ import { OwnMicroservices } from './local/own-microservices.ts';
 import { createAgentMetrics } from './local-api/routes/probes/metrics-page.ts';
 import { RouterPart } from './router/router.ts';
 import { Sessions } from './sessions/sessions.ts';
+import { LocalTokens } from './state/local-tokens.ts';
 import { loadIdentity } from './state/own-identity.ts';
 import { Adoption } from './supervise/adoption.ts';
 import { type ApplyDependencies, applyDesired } from './supervise/apply.ts';
@@ -110,12 +111,14 @@ export function createParts(config: Config, deps: AgentDependencies) {
     deps.setLogging((logLevel?.toUpperCase() ?? config.logLevel) as LogLevel, settings());
   };
 
+  const tokens = new LocalTokens({ clock, log, identity, rows: deps.revocations });
   const content = new MountedContent({
     files: deps.mountedFiles,
-    ...{ clock, log, observed: supervisor },
+    ...{ clock, log, tokens, observed: supervisor },
     identity: () => identity.current,
     authority: deps.apiAuthority,
   });
+  tokens.onRevoked(() => content.prepare(supervisor.desired));
   const systemFiles = new SystemFiles({
     files: deps.mountedFiles,
     ...{ clock, random, log, observed: supervisor },
@@ -239,7 +242,8 @@ export function createParts(config: Config, deps: AgentDependencies) {
     for (const part of parts) part.observed?.();
   });
   return {
-    ...{ startedAt, metrics, identity, policy, responses, link, adoption, supervisor, inventory, settings, pruning },
+    ...{ startedAt, metrics, identity, tokens, policy, responses, link, adoption, supervisor, inventory, settings },
+    pruning,
     ...{
       content,
       own,

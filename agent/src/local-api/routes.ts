@@ -1,4 +1,5 @@
 import { spellingsOf } from '../../../src/lib/path-pattern.ts';
+import { AUTH_ROUTES, type AuthDependencies } from './routes/auth/routes.ts';
 import { CONTENT_ROUTES, type ContentDependencies } from './routes/content/routes.ts';
 import { DEPLOY_MICROSERVICE_ROUTES, type DeployDependencies } from './routes/deploy/microservices.ts';
 import { MICROSERVICE_ROUTES, type MicroserviceDependencies } from './routes/microservices/routes.ts';
@@ -12,6 +13,7 @@ import type { LocalApi, ServedAgent } from './server/server.ts';
 /** What the local API needs of the agent and its process: the needs of each group of routes. */
 type LocalApiDependencies = { agent: ServedAgent } & ProbeDependencies &
   SystemDependencies &
+  AuthDependencies &
   WorkloadDependencies &
   ContentDependencies &
   DeployDependencies &
@@ -21,6 +23,7 @@ type LocalApiDependencies = { agent: ServedAgent } & ProbeDependencies &
 export const ROUTES: readonly LocalRoute<LocalApiDependencies>[] = [
   ...PROBE_ROUTES,
   ...SYSTEM_ROUTES,
+  ...AUTH_ROUTES,
   ...WORKLOAD_ROUTES,
   ...CONTENT_ROUTES,
   ...DEPLOY_MICROSERVICE_ROUTES,
@@ -52,7 +55,6 @@ const LATER: readonly [pattern: string, missing: string][] = [
   ['/v1/system/config/switch*', PART],
   ['/v1/ms/{id}/exec/sessions*', FORM],
   ['/v1/ms/{id}/logs:stream*', FORM],
-  ['/v1/auth/tokens*', 'token management'],
 ];
 
 function* pathRows(): Generator<PathRow> {
