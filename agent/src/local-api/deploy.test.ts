@@ -44,8 +44,8 @@ async function beginAgain(): Promise<void> {
   await begin();
 }
 
-const apply = (manifest: string, form: object = {}) =>
-  local.ask('POST', '/v1/deploy/microservices:apply', { manifest, ...form });
+const apply = (manifest: string, fields: Record<string, string> = {}) =>
+  local.upload('/v1/deploy/microservices:apply', manifest, fields);
 
 async function ended(begun: Asked): Promise<Record<string, unknown>> {
   const { operationId } = begun.body.data ?? {};
@@ -66,6 +66,7 @@ const items = async (path: string) => {
 
 test('a microservice runs on a machine without a controller, and the operation says so', async () => {
   const begun = await apply(manifestOf('web', 'example/web:1'));
+  expect(begun.status).toBe(202);
   expect(begun.body.data).toMatchObject({
     status: 'running',
     kind: 'Microservice',
@@ -100,9 +101,9 @@ test('the same manifest keeps the container, and another one replaces it and rai
 });
 
 test('a dry run judges and changes nothing', async () => {
-  const { status, body } = await apply(manifestOf('web', 'example/web:1'), { dryRun: true });
+  const { status, body } = await apply(manifestOf('web', 'example/web:1'), { dryRun: 'true' });
   expect([status, body.data]).toEqual([200, expect.objectContaining({ valid: true, dryRun: true, name: 'web' })]);
-  expect((await apply('kind: Pod', { dryRun: true })).status).toBe(400);
+  expect((await apply('kind: Pod', { dryRun: 'true' })).status).toBe(400);
   expect(rows.all.size).toBe(0);
 });
 
