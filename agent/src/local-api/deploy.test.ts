@@ -182,7 +182,7 @@ describe('a removal', () => {
   test('continues after the process ended in the middle of it', async () => {
     await deployed(manifestOf('web', 'example/web:1'));
     engine.faults.before = (operation) => {
-      if (operation === 'stop') throw new EngineError('Unavailable', 'the engine went away');
+      if (operation === 'stop') throw new EngineError('Failed', 'it does not stop');
     };
     void local.ask('DELETE', '/v1/deploy/microservices/web').catch(() => {});
     await until('the wish', () => [...rows.all.values()].every(({ desiredState }) => desiredState === 'deleted'));
