@@ -58,6 +58,7 @@ export function testDependencies(
     protectedPaths: [],
     places: PLAIN_PLACES,
     prepareMounts: ({ mounts }) => mounts,
+    mountsInUse: () => [],
     mountedFiles: filesInMemory(clock.wall),
     artifacts: ({ observed }) => new NoArtifacts(observed),
     cdiDevices: () => [],

@@ -25,7 +25,7 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     deps,
   );
   const { supervisor, inventory, settings, pruning, content, systemFiles, artifacts, sessions, tunnel, parts } = rest;
-  const { actions, reporter, membership, provisioning, own, apply, applyLogging } = rest;
+  const { actions, reporter, membership, provisioning, own, volumes, apply, applyLogging } = rest;
   const { clock, log, database, machine } = deps;
   /** of everything that was begun for the local API */
   const over = new AbortController();
@@ -44,6 +44,8 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     prune: (): Promise<PrunedImage[]> => pruneImages(pruning),
     /** the models or knowledge of this machine */
     artifacts: (kind: ArtifactKind): ArtifactItem[] => artifacts.items(kind),
+    /** the volumes of this machine */
+    volumes,
     /** the volume mounts of this machine, without their content */
     volumeMounts: () => content.items,
     /** the sets of the system's files on this machine, without their content */

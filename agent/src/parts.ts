@@ -4,6 +4,7 @@ import type { AgentConfig, RegistryView } from '../../src/wire/agent.ts';
 import { BusServer } from './bus/bus-server.ts';
 import { SystemFiles } from './content/system-files/system-files.ts';
 import { MountedContent } from './content/volume-mounts/mounted-content.ts';
+import { Volumes } from './content/volumes/volumes.ts';
 import type { AgentDependencies } from './dependencies.ts';
 import type { ArtifactKind } from './domain/artifact.ts';
 import type { Config, LogLevel } from './domain/config.ts';
@@ -63,6 +64,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     protectedPaths: deps.protectedPaths,
     places: deps.places,
   };
+  const volumesDirectory = join(config.diskDirectory, 'volumes');
   const responses = new SavedResponses({ database, log, metrics });
   const link = new Link();
   const adoption = new Adoption({ engine, identity, database, log, isAlive: deps.isAlive });
@@ -73,7 +75,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
       machine: {
         instance: identity.current.instance,
         nodeUuid: identity.current.node?.uuid ?? '',
-        volumesDirectory: join(config.diskDirectory, 'volumes'),
+        volumesDirectory,
         timeZone: timeZoneInForce({ config, wanted: responses.sent.config }),
         limits: machine.limits,
       },
@@ -82,7 +84,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
       policy: policy.policy,
     }),
     noteStop: (uuid, isStopped) => own.noteStop(uuid, isStopped),
-    machine: createMachineAccess(policy, deps),
+    machine: createMachineAccess(policy, { ...deps, whileVolumesStay: (make) => volumes.whileVolumesStay(make) }),
     adopt: (signal) => adoption.adopt(signal),
   });
   const own = new OwnMicroservices({
@@ -119,6 +121,13 @@ export function createParts(config: Config, deps: AgentDependencies) {
     authority: deps.apiAuthority,
   });
   tokens.onRevoked(() => content.prepare(supervisor.desired));
+  const volumes = new Volumes({
+    directory: volumesDirectory,
+    ...{ database, clock, log, engine, observed: supervisor, places: deps.places, mountsInUse: deps.mountsInUse },
+    sentView: (uuid) => own.viewsWith(responses.sent.microservices?.views)?.get(uuid),
+    // No control plane runs on a node in this version.
+    isControlPlane: () => false,
+  });
   const systemFiles = new SystemFiles({
     files: deps.mountedFiles,
     ...{ clock, random, log, observed: supervisor },
@@ -179,7 +188,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     changed: () => link.changed(),
   });
   const further: readonly Part[] = [...(updater ? [updater] : []), sessions, tunnel, busServer, router];
-  const parts: readonly Part[] = [content, systemFiles, artifacts, own, ...further];
+  const parts: readonly Part[] = [content, volumes, systemFiles, artifacts, own, ...further];
 
   const pruning = {
     ...{ engine, database, log, clock, random, machine, settings },
@@ -247,6 +256,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     ...{
       content,
       own,
+      volumes,
       systemFiles,
       artifacts,
       sessions,

@@ -5,6 +5,7 @@ import { DEPLOY_MICROSERVICE_ROUTES, type DeployDependencies } from './routes/de
 import { MICROSERVICE_ROUTES, type MicroserviceDependencies } from './routes/microservices/routes.ts';
 import { PROBE_ROUTES, type ProbeDependencies } from './routes/probes/routes.ts';
 import { SYSTEM_ROUTES, type SystemDependencies } from './routes/system/routes.ts';
+import { VOLUME_ROUTES, type VolumeDependencies } from './routes/volumes/routes.ts';
 import { WORKLOAD_ROUTES, type WorkloadDependencies } from './routes/workload/routes.ts';
 import type { LocalRoute } from './server/route.ts';
 import { createRouter, type PathRow } from './server/router.ts';
@@ -17,6 +18,7 @@ type LocalApiDependencies = { agent: ServedAgent } & ProbeDependencies &
   WorkloadDependencies &
   ContentDependencies &
   DeployDependencies &
+  VolumeDependencies &
   MicroserviceDependencies;
 
 /** The routes of the local API. */
@@ -27,6 +29,7 @@ export const ROUTES: readonly LocalRoute<LocalApiDependencies>[] = [
   ...WORKLOAD_ROUTES,
   ...CONTENT_ROUTES,
   ...DEPLOY_MICROSERVICE_ROUTES,
+  ...VOLUME_ROUTES,
   ...MICROSERVICE_ROUTES,
 ];
 
@@ -42,7 +45,7 @@ const FORM = 'this form of exec sessions and log streams';
 
 /** Paths that answer 501 (docs/spec/agent-local-api.md#routes-that-are-not-built). */
 const LATER: readonly [pattern: string, missing: string][] = [
-  ...['/v1/images', '/v1/volumes', '/v1/deploy'].flatMap((path): [string, string][] => [
+  ...['/v1/images', '/v1/deploy'].flatMap((path): [string, string][] => [
     [path, PART],
     [`${path}/*`, PART],
     [`${path}:*`, PART],
