@@ -23,7 +23,7 @@ import { localRowSchema } from './row.ts';
  */
 
 const LONG = Boolean(process.env.SKERRY_NIGHTLY);
-const [SEEDS, LENGTH] = LONG ? [60, 60] : [3, 22];
+const [SEEDS, LENGTH] = LONG ? [30, 40] : [3, 22];
 
 /** A microservice as the model has it. */
 interface Expected {
