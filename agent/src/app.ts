@@ -18,7 +18,7 @@ export type Agent = ReturnType<typeof createAgent>;
 export function createAgent(config: Config, deps: AgentDependencies) {
   const { startedAt, metrics, identity, policy, responses, link, adoption, ...rest } = createParts(config, deps);
   const { supervisor, inventory, settings, pruning, content, systemFiles, artifacts, sessions, tunnel, parts } = rest;
-  const { actions, reporter, membership, provisioning, apply, applyLogging } = rest;
+  const { actions, reporter, membership, provisioning, own, apply, applyLogging } = rest;
   const { log, database, machine } = deps;
   return {
     config,
@@ -79,9 +79,13 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     get tunnel() {
       return tunnel.state;
     },
-    /** The view of a microservice, as the controller last sent it or as it last ran. */
+    /** The view of a microservice, as it was last sent or deployed, or as it last ran. */
     view: (uuid: string): MicroserviceView | undefined =>
-      responses.sent.microservices?.views.get(uuid) ?? supervisor.record(uuid)?.lastGood,
+      own.viewsWith(responses.sent.microservices?.views).get(uuid) ?? supervisor.record(uuid)?.lastGood,
+    /** who wants a microservice: a controller, or the machine itself */
+    sourceOf: (uuid: string): 'managed' | 'local' => (own.owns(uuid) ? 'local' : 'managed'),
+    /** the microservices of the machine itself */
+    own,
     get connection() {
       return membership.connection;
     },

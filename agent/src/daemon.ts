@@ -18,6 +18,7 @@ import { settingsWithoutEffect } from './domain/settings-without-effect.ts';
 import { ENGINE_SOCKETS, findEngineUrl, socketOf } from './engines/find.ts';
 import { openEngine } from './engines/open.ts';
 import { fetchAuthority } from './link/trust.ts';
+import { localRowSchema } from './local/row.ts';
 import { changeSettings } from './local-api/routes/system/change-settings.ts';
 import { ControlChannels } from './local-api/routes/workload/control-channels.ts';
 import { localApi } from './local-api/routes.ts';
@@ -49,6 +50,7 @@ import { serviceManager } from './machine/service-manager.ts';
 import { programsOnDisk } from './machine/started-programs.ts';
 import { watchUnhandled } from './machine/unhandled.ts';
 import { identityFile } from './state/identity.ts';
+import { openRows } from './state/rows.ts';
 import { serverCertificate } from './state/server-certificate.ts';
 import { openSqliteDatabase } from './state/sqlite-database.ts';
 import { prepareMounts } from './supervise/executors/mounts.ts';
@@ -130,6 +132,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     identity: identityFile(join(config.diskDirectory, 'identity.json'), clock.wall, (path) =>
       log.error({ setAside: path }, 'The identity could not be read and was set aside; provision the agent again'),
     ),
+    ownMicroservices: openRows(join(config.diskDirectory, 'local', 'microservices'), localRowSchema),
     machine: localMachine(config.diskDirectory),
     policy,
     fileProblems: () =>

@@ -8,12 +8,14 @@ import type { Random } from './domain/jitter.ts';
 import type { PathFacts, Policy } from './domain/policy.ts';
 import type { Engine } from './engine-port/engine.ts';
 import type { Transport } from './link/client.ts';
+import type { LocalRow } from './local/row.ts';
 import type { CdiDevices } from './machine/cdi.ts';
 import type { Machine } from './machine/machine.ts';
 import type { MountedFiles } from './machine/mounted-files.ts';
 import type { OwnLog, StartedPrograms } from './sessions/session.ts';
 import type { Database } from './state/database.ts';
 import type { IdentityStore } from './state/identity.ts';
+import type { Rows } from './state/rows.ts';
 import type { MachineAccess } from './supervise/executors/executors.ts';
 import type { SshClient } from './tunnel/ssh-client.ts';
 import type { Program } from './update/program.ts';
@@ -27,6 +29,8 @@ export interface AgentDependencies {
   engine(instance: string): Engine;
   database: Database;
   identity: IdentityStore;
+  /** the microservices of the machine itself */
+  ownMicroservices: Rows<LocalRow>;
   machine: Machine;
   /** how requests to the controller are sent; absent: by HTTP */
   transport?: Transport;

@@ -15,7 +15,6 @@ import {
   listItem,
   listItemReply,
   type ShownAgent,
-  sourceOf,
 } from './shapes.ts';
 
 /** What the routes of microservices need of the agent. */
@@ -122,7 +121,7 @@ export const MICROSERVICE_ROUTES = [
     reply: { form: 'bare', schema: () => z.object({ items: z.array(listItemReply()) }) },
     handler: async ({ query: { source }, caller: { reach }, deps: { agent } }) => {
       await agent.measureUsage();
-      const items = source === 'all' || source === sourceOf(agent) ? (agent.microservices() ?? []) : [];
+      const items = (agent.microservices() ?? []).filter(({ id }) => source === 'all' || source === agent.sourceOf(id));
       const listed = items.filter(reach).map((item) => listItem(agent, item));
       return { items: listed.sort((a, b) => (a.uuid < b.uuid ? -1 : 1)) };
     },

@@ -3,6 +3,7 @@ import {
   CONTAINER_FIELD_NAMES,
   type ContainerField,
   fieldRow,
+  normalItem,
   portSchema,
   volumeSchema,
 } from '../../../../api/container/index.ts';
@@ -25,7 +26,6 @@ import {
   IMAGE_ARCHITECTURES,
   keepLogSize,
   normalEntry,
-  normalItem,
   normalReference,
 } from '../../../../rules/normal-entry.ts';
 import { formatPath, validated, validateSpec } from '../../../../rules/validate.ts';
