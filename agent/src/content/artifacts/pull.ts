@@ -5,6 +5,7 @@ import type { ArtifactKind } from '../../domain/artifact.ts';
 import type { Random } from '../../domain/jitter.ts';
 import type { ReachLimits } from '../../domain/reach.ts';
 import { canonicalHost } from '../../domain/reference.ts';
+import { localRegistryId } from '../../domain/registry-number.ts';
 import { artifactSource, type RegistrySource } from '../../domain/target.ts';
 import { RegistryClient } from '../registries/client.ts';
 import { type DiskRoom, roomRefusal } from './disk-room.ts';
@@ -122,14 +123,17 @@ function sourceOf(
   { policy: { registries } }: ReachLimits,
 ): RegistrySource {
   const source = registry && artifactSource(registry);
-  if (!registry) throw new ArtifactError('NotFound', `this node has no registry ${registryId}`);
+  if (!registry) throw new ArtifactError('NotFound', `${nodeOf(registryId)} has no registry ${localRegistryId(registryId)}`);
   if (!source)
-    throw new ArtifactError('Invalid', `registry ${registryId} is no host that artifacts can be pulled from`);
+    throw new ArtifactError('Invalid', `registry ${localRegistryId(registryId)} is no host that artifacts can be pulled from`);
   if (!REPOSITORY.test(repo)) throw new ArtifactError('Invalid', `${JSON.stringify(repo)} is no name of a repository`);
   if (registries && !registries.map(canonicalHost).includes(source.host))
     throw new ArtifactError('PolicyRefused', `the machine takes nothing from ${source.host}`);
   return source;
 }
+
+/** Whose registries a number is one of. */
+const nodeOf = (registryId: number) => (registryId < 0 ? 'this machine' : 'this node');
 
 async function fetchAll(
   { files }: Resolved,
