@@ -6,6 +6,12 @@ import { AGENT_VERSION } from './domain/names.ts';
 import type { Policy } from './domain/policy.ts';
 import type { OtherAgentContainer } from './engine-port/ownership.ts';
 import type { Scope } from './link/membership.ts';
+import type { ManifestMicroservice } from './local/manifest.ts';
+import { deployRefusal } from './local/refusal.ts';
+import type { PullMembers } from './local-api/routes/content/artifact-pulls.ts';
+import type { ApplyMembers } from './local-api/routes/deploy/deploy-microservice.ts';
+import type { RuntimeClassMembers } from './local-api/routes/deploy/runtime-class-changes.ts';
+import { Operations } from './local-api/server/operations.ts';
 import { createParts } from './parts.ts';
 import type { Sessions } from './sessions/sessions.ts';
 import type { Identity, Node } from './state/identity.ts';
@@ -19,7 +25,10 @@ export function createAgent(config: Config, deps: AgentDependencies) {
   const { startedAt, metrics, identity, policy, responses, link, adoption, ...rest } = createParts(config, deps);
   const { supervisor, inventory, settings, pruning, content, systemFiles, artifacts, sessions, tunnel, parts } = rest;
   const { actions, reporter, membership, provisioning, own, apply, applyLogging } = rest;
-  const { log, database, machine } = deps;
+  const { registries, localArtifacts, runtimeClasses } = rest;
+  const { clock, log, database, machine } = deps;
+  /** of everything that was begun for the local API */
+  const over = new AbortController();
   return {
     config,
     supervisor,
@@ -86,6 +95,21 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     sourceOf: (uuid: string): 'managed' | 'local' => (own.owns(uuid) ? 'local' : 'managed'),
     /** the microservices of the machine itself */
     own,
+    /** Why this machine takes no such microservice, for people. */
+    refusalOf: (microservice: ManifestMicroservice): string | undefined =>
+      deployRefusal(microservice, {
+        ...{ policy, facts: supervisor.facts, runtimeOf: (name) => runtimeClasses.runtimeOf(name) },
+        registries: own.within(responses.sent).registries,
+      }),
+    /** the registries, models, knowledge and runtime classes of the machine itself */
+    ...{ registries, localArtifacts, runtimeClasses },
+    artifactPulls: {
+      models: new Operations<PullMembers>({ clock, signal: over.signal }),
+      knowledge: new Operations<PullMembers>({ clock, signal: over.signal }),
+    },
+    runtimeClassApplies: new Operations<RuntimeClassMembers>({ clock, signal: over.signal }),
+    runtimeClassDeletes: new Operations<RuntimeClassMembers>({ clock, signal: over.signal }),
+    microserviceApplies: new Operations<ApplyMembers>({ clock, signal: over.signal }),
     get connection() {
       return membership.connection;
     },
@@ -98,6 +122,7 @@ export function createAgent(config: Config, deps: AgentDependencies) {
       actions.resume(signal);
       const work = [supervisor.run(signal), runPruning(pruning, signal)];
       await Promise.all([...work, ...parts.map((part) => part.run?.(signal, apply))]);
+      over.abort();
       await membership.ended();
     },
     /** Moves the membership to another address of the controller. Node and containers stay. */

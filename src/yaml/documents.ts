@@ -102,8 +102,7 @@ const SEVERAL = () => malformed('the file holds several documents, send one at a
 function countTokens(text: string): void {
   let lines = 1;
   for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1))
-    if (++lines > LIMITS.lines)
-      throw malformed(`the file has more than ${LIMITS.lines} lines; split it`);
+    if (++lines > LIMITS.lines) throw malformed(`the file has more than ${LIMITS.lines} lines; split it`);
   let tokens = 0;
   let documents = 0;
   let aliases = 0;

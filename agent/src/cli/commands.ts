@@ -1,6 +1,7 @@
 import { AGENT_COMMANDS } from './commands/agent.ts';
 import type { Command } from './commands/command.ts';
 import { CONTENT_COMMANDS } from './commands/content.ts';
+import { DEPLOY_COMMANDS } from './commands/deploy.ts';
 import { MAINTENANCE_COMMANDS } from './commands/maintenance.ts';
 import { MICROSERVICE_COMMANDS } from './commands/microservices.ts';
 
@@ -8,6 +9,7 @@ import { MICROSERVICE_COMMANDS } from './commands/microservices.ts';
 export const COMMANDS: readonly Command[] = [
   ...AGENT_COMMANDS,
   ...MICROSERVICE_COMMANDS,
+  ...DEPLOY_COMMANDS,
   ...CONTENT_COMMANDS,
   ...MAINTENANCE_COMMANDS,
 ];

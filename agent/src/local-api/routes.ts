@@ -1,5 +1,10 @@
 import { spellingsOf } from '../../../src/lib/path-pattern.ts';
+import { OWN_ARTIFACT_ROUTES, type OwnArtifactDependencies } from './routes/content/own-artifacts.ts';
 import { CONTENT_ROUTES, type ContentDependencies } from './routes/content/routes.ts';
+import { type ArtifactDeployDependencies, DEPLOY_ARTIFACT_ROUTES } from './routes/deploy/artifacts.ts';
+import { DEPLOY_MICROSERVICE_ROUTES, type DeployDependencies } from './routes/deploy/microservices.ts';
+import { REGISTRY_ROUTES, type RegistryDependencies } from './routes/deploy/registries.ts';
+import { RUNTIME_CLASS_ROUTES, type RuntimeClassDependencies } from './routes/deploy/runtime-classes.ts';
 import { MICROSERVICE_ROUTES, type MicroserviceDependencies } from './routes/microservices/routes.ts';
 import { PROBE_ROUTES, type ProbeDependencies } from './routes/probes/routes.ts';
 import { SYSTEM_ROUTES, type SystemDependencies } from './routes/system/routes.ts';
@@ -13,6 +18,11 @@ type LocalApiDependencies = { agent: ServedAgent } & ProbeDependencies &
   SystemDependencies &
   WorkloadDependencies &
   ContentDependencies &
+  OwnArtifactDependencies &
+  ArtifactDeployDependencies &
+  RegistryDependencies &
+  RuntimeClassDependencies &
+  DeployDependencies &
   MicroserviceDependencies;
 
 /** The routes of the local API. */
@@ -21,6 +31,11 @@ export const ROUTES: readonly LocalRoute<LocalApiDependencies>[] = [
   ...SYSTEM_ROUTES,
   ...WORKLOAD_ROUTES,
   ...CONTENT_ROUTES,
+  ...OWN_ARTIFACT_ROUTES,
+  ...DEPLOY_MICROSERVICE_ROUTES,
+  ...DEPLOY_ARTIFACT_ROUTES,
+  ...REGISTRY_ROUTES,
+  ...RUNTIME_CLASS_ROUTES,
   ...MICROSERVICE_ROUTES,
 ];
 
@@ -41,8 +56,6 @@ const LATER: readonly [pattern: string, missing: string][] = [
     [`${path}/*`, PART],
     [`${path}:*`, PART],
   ]),
-  ['/v1/models:*', PART],
-  ['/v1/knowledge:*', PART],
   ['/v1/system/controlplane*', PART],
   ['/v1/system/controller*', PART],
   ['/v1/system/logs:stream*', PART],

@@ -75,14 +75,16 @@ export function combineSources(sources: Sources): Combination {
 function refusalOf(entry: Entry, { rows, unreadable, records }: Sources): RefusedEntry | undefined {
   const { uuid } = entry;
   if (isLocalUuid(uuid))
-    return { reason: 'LocalUuid', message: 'this uuid has the form of a microservice that was deployed on the machine' };
+    return {
+      reason: 'LocalUuid',
+      message: 'this uuid has the form of a microservice that was deployed on the machine',
+    };
   const record = records.get(uuid);
   const kept = rows.get(uuid) ?? (unreadable.has(uuid) || record?.isKept ? record : undefined);
   if (!kept && !unreadable.has(uuid)) return undefined;
   const { application, name } = namesOf(entry);
   if (entry.kind === 'run' && kept?.application === application && kept?.name === name) return undefined;
-  if (entry.kind === 'hold')
-    return { reason: entry.reason, message: entry.message || 'the machine keeps it as it is' };
+  if (entry.kind === 'hold') return { reason: entry.reason, message: entry.message || 'the machine keeps it as it is' };
   const called = kept ? `${kept.application}.${kept.name}` : 'a microservice';
   return { reason: 'KeptByMachine', message: `this uuid is of ${called}, which the machine keeps as its own` };
 }

@@ -5,7 +5,7 @@ import type { MicroserviceRecord } from '../domain/record.ts';
 import type { LocalRow } from './row.ts';
 
 /** Registries of kept microservices have numbers below this: those of controllers are positive, those of the machine above it. */
-const FIRST_KEPT = -1_000_000;
+export const FIRST_KEPT = -1_000_000;
 
 /** A microservice that a controller placed, as it is when its membership ends. */
 export interface Placed {

@@ -34,6 +34,8 @@ export interface OwnMicroservicesDependencies {
   observed: ObservedMicroservices;
   /** registries that were defined on this machine, by the numbers that views have */
   registries(): ReadonlyMap<number, RegistryView>;
+  /** the runtime of the engine that a microservice of this machine means by this name */
+  runtimeOf(name: string): string;
   /** Applies the desired state again. */
   changed(): void;
 }
@@ -72,7 +74,13 @@ export class OwnMicroservices implements Part {
   desired(managed: readonly Entry[] | undefined, rules: ViewRules): Desired {
     const { rows, observed, log } = this.#deps;
     const unreadable = new Set(rows.unreadable.keys());
-    const combination = combineSources({ managed, rows: this.rows, unreadable, records: observed.records, rules });
+    const combination = combineSources({
+      managed,
+      rows: this.#withRuntimes(),
+      unreadable,
+      records: observed.records,
+      rules,
+    });
     for (const uuid of combination.adopted) {
       log.info({ uuid }, 'The controller has taken over a microservice that the machine had kept');
       this.#unsaved.delete(uuid);
@@ -81,6 +89,16 @@ export class OwnMicroservices implements Part {
     this.#refused = combination.refused;
     this.#isListKnown = combination.isListKnown;
     return combination;
+  }
+
+  /** The rows with the runtimes that names of runtime classes mean now. */
+  #withRuntimes(): ReadonlyMap<string, LocalRow> {
+    const resolved = [...this.rows].map(([uuid, row]): [string, LocalRow] => {
+      const { origin, view } = row;
+      if (origin !== 'deployed' || !view?.runtime) return [uuid, row];
+      return [uuid, { ...row, view: { ...view, runtime: this.#deps.runtimeOf(view.runtime) } }];
+    });
+    return new Map(resolved);
   }
 
   /** What the controller sent, with the registries that microservices of the machine need. */
@@ -104,6 +122,12 @@ export class OwnMicroservices implements Part {
     return this.rows.has(uuid) || rows.unreadable.has(uuid) || isOwn(observed.records.get(uuid) ?? { uuid });
   }
 
+  /** uuids of microservices that were deployed here, running or not, whose views are such. */
+  usersOf(isUser: (view: MicroserviceView) => boolean): string[] {
+    const rows = [...this.rows.values()].filter(({ desiredState }) => desiredState !== 'deleted');
+    return rows.filter(({ origin, view }) => origin === 'deployed' && view && isUser(view)).map(({ uuid }) => uuid);
+  }
+
   /** What the controller learns of microservices: its own, and why entries of it may not run here. */
   reported(statuses: readonly MicroserviceStatus[] | undefined): MicroserviceStatus[] | undefined {
     const refused = [...this.#refused].map(
@@ -121,7 +145,8 @@ export class OwnMicroservices implements Part {
     const damaged = [...this.#deps.rows.unreadable].map(([uuid, why]) => `${this.#called(uuid)}: of its file ${why}`);
     return [
       ...[...lost, ...damaged].map(
-        (text) => `local microservice ${text}. It runs on as it is: deploy it again, or remove it with skerry-agent ms rm`,
+        (text) =>
+          `local microservice ${text}. It runs on as it is: deploy it again, or remove it with skerry-agent ms rm`,
       ),
       ...(this.#saveProblem ? [`local microservices: ${this.#saveProblem}`] : []),
     ];
@@ -179,7 +204,10 @@ export class OwnMicroservices implements Part {
   deploy({ name, view: viewOf, manifest, sourceName }: Deployment): { row: LocalRow; isOther: boolean } {
     const before = this.#named(name);
     if (before?.desiredState === 'deleted')
-      throw new AgentError('CONFLICT', `the former ${LOCAL_APPLICATION}.${name} is still being removed; try again soon`);
+      throw new AgentError(
+        'CONFLICT',
+        `the former ${LOCAL_APPLICATION}.${name} is still being removed; try again soon`,
+      );
     const uuid = before?.uuid ?? this.#lostNamed(name) ?? newLocalUuid();
     const bare = viewOf(uuid);
     const view = { ...bare, revision: digestOf(bare) };
@@ -281,7 +309,8 @@ export class OwnMicroservices implements Part {
       return undefined;
     } catch (error) {
       const text = errorText(error);
-      if (text !== this.#saveProblem) this.#deps.log.error({ error: text }, 'Cannot save a microservice of the machine');
+      if (text !== this.#saveProblem)
+        this.#deps.log.error({ error: text }, 'Cannot save a microservice of the machine');
       this.#saveProblem = text;
       return text;
     }

@@ -23,7 +23,14 @@ let looks: number;
 beforeEach(() => {
   files = filesInMemory();
   for (const path of ['f/set', OLD, NEW]) files.writeOnce(path, Buffer.from('x'));
-  observed = { desired: [run(NEW)], knowsAll: true, containers: [], pending: 0, hasLooked: true, record: () => undefined };
+  observed = {
+    desired: [run(NEW)],
+    knowsAll: true,
+    containers: [],
+    pending: 0,
+    hasLooked: true,
+    record: () => undefined,
+  };
   looks = 0;
   unused = new UnusedFiles({
     observed,

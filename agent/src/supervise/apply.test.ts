@@ -4,8 +4,8 @@ import { NOTHING_SENT } from '../domain/desired.ts';
 import type { Part } from '../domain/part.ts';
 import { OPEN_POLICY } from '../domain/policy.ts';
 import { desiredEntries, readMicroservices } from '../domain/sent-microservices.ts';
-import { type ApplyDependencies, applyDesired } from './apply.ts';
 import { type Desired, NOTHING_KNOWN } from '../domain/wanted.ts';
+import { type ApplyDependencies, applyDesired } from './apply.ts';
 import { makeDesired, makeView } from './plan/_util.ts';
 
 const view = makeView();

@@ -8,8 +8,8 @@ import {
   type ArtifactKind,
   type ArtifactWait,
   allCatalogs,
-  isFrozen,
   type DesiredArtifacts,
+  isFrozen,
   type OwnArtifacts,
   type ProjectionPlace,
   type PrunedArtifacts,
@@ -237,7 +237,15 @@ export class Artifacts implements ArtifactsPart {
     this.#pruneRequests.clear();
     const prune = new Set(this.#failures.lacksRoom ? ARTIFACT_KINDS : requested);
     const steps = planArtifacts({
-      ...{ desired, own, retains, prune, removed: this.#removed, records: this.#records, projections: this.#projections },
+      ...{
+        desired,
+        own,
+        retains,
+        prune,
+        removed: this.#removed,
+        records: this.#records,
+        projections: this.#projections,
+      },
       ...{ now, failures: this.#failures.all },
       lookUpsDue: this.#lookUps.due(now),
       outdated: new Set([...this.#lookUps.outdated, ...this.#requests.keys]),

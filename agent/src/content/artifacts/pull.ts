@@ -5,7 +5,7 @@ import type { ArtifactKind } from '../../domain/artifact.ts';
 import type { Random } from '../../domain/jitter.ts';
 import type { ReachLimits } from '../../domain/reach.ts';
 import { canonicalHost } from '../../domain/reference.ts';
-import { localRegistryId } from '../../domain/registry-number.ts';
+import { registryIdOf } from '../../domain/registry-number.ts';
 import { artifactSource, type RegistrySource } from '../../domain/target.ts';
 import { RegistryClient } from '../registries/client.ts';
 import { type DiskRoom, roomRefusal } from './disk-room.ts';
@@ -123,9 +123,13 @@ function sourceOf(
   { policy: { registries } }: ReachLimits,
 ): RegistrySource {
   const source = registry && artifactSource(registry);
-  if (!registry) throw new ArtifactError('NotFound', `${nodeOf(registryId)} has no registry ${localRegistryId(registryId)}`);
+  if (!registry)
+    throw new ArtifactError('NotFound', `${nodeOf(registryId)} has no registry ${registryIdOf(registryId)}`);
   if (!source)
-    throw new ArtifactError('Invalid', `registry ${localRegistryId(registryId)} is no host that artifacts can be pulled from`);
+    throw new ArtifactError(
+      'Invalid',
+      `registry ${registryIdOf(registryId)} is no host that artifacts can be pulled from`,
+    );
   if (!REPOSITORY.test(repo)) throw new ArtifactError('Invalid', `${JSON.stringify(repo)} is no name of a repository`);
   if (registries && !registries.map(canonicalHost).includes(source.host))
     throw new ArtifactError('PolicyRefused', `the machine takes nothing from ${source.host}`);

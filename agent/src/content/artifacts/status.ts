@@ -9,7 +9,7 @@ import {
   isArtifactName,
 } from '../../domain/artifact.ts';
 import { isLocalUuid } from '../../domain/local-uuid.ts';
-import { localRegistryId } from '../../domain/registry-number.ts';
+import { registryIdOf } from '../../domain/registry-number.ts';
 import { type ArtifactFailure, currentRecord, itemKey, lookUpKey, samePlace } from './plan.ts';
 import type { ProjectionState } from './projection.ts';
 import { type ArtifactKey, type ArtifactRecord, artifactKey } from './record.ts';
@@ -44,7 +44,7 @@ export function artifactItems(
     const pulledAt = facts.records.get(artifactKey({ kind, uuid }))?.pulledAt;
     return {
       ...statusOf(kind, view, facts),
-      ...{ repo, revision, registryId: localRegistryId(registryId), files, format },
+      ...{ repo, revision, registryId: registryIdOf(registryId), files, format },
       ...{ bindRefCount: binding.length, pulledAt },
       ...(isLocalUuid(uuid) && isShadowed(facts, kind, view) && { shadowed: true as const }),
     };

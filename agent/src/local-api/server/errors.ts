@@ -30,6 +30,6 @@ export class LocalApiError extends Error {
 /** Errors of other layers, in the words of the local API. */
 export function toApiError(error: unknown): LocalApiError | undefined {
   if (error instanceof LocalApiError) return error;
-  if (error instanceof AgentError) return new LocalApiError(error.code, error.message);
+  if (error instanceof AgentError) return new LocalApiError(error.code, error.message, error.details);
   return undefined;
 }

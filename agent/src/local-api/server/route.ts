@@ -40,7 +40,7 @@ export interface LocalReply<R = unknown> {
   /** of each line, where the handler may return lines, which are sent one by one */
   line?: () => z.ZodType;
   /** 200 where it is absent */
-  status?: (data: NoInfer<R>) => 200 | 503;
+  status?: (data: NoInfer<R>) => 200 | 202 | 503;
 }
 
 interface Head<Path extends string, Q extends z.ZodObject, B extends z.ZodObject> {

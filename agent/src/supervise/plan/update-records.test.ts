@@ -36,10 +36,7 @@ const ended = (change: Partial<Container> = {}) =>
   makeContainer(entry, { state: 'exited', startedAt: NOW - 60_000, finishedAt: NOW - 1000, exitCode: 2, ...change });
 
 describe('the cause of an exit', () => {
-  const cases: Record<
-    string,
-    { record?: Partial<MicroserviceRecord>; input?: Look; cause: string; count?: number }
-  > = {
+  const cases: Record<string, { record?: Partial<MicroserviceRecord>; input?: Look; cause: string; count?: number }> = {
     'seen while the agent watches is a crash, and the next start waits ten seconds': { cause: 'Crash', count: 1 },
     'of a container that this agent stops is Stopped': { record: { live: { stopping: ended().id } }, cause: 'Stopped' },
     'found when the agent starts is Unwatched': { input: { first: true }, cause: 'Unwatched' },
