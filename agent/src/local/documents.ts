@@ -85,7 +85,9 @@ function violation(
     document,
   );
   if (value === undefined) return { path, text: `is required: ${issueText(issue)}` };
-  const isShown = typeof value !== 'object' && !issue.path.some((step) => secret.has(step));
+  // A text in place of a map may be the password that belongs into it.
+  const isInPlace = issue.code === 'invalid_type' && ['object', 'record', 'array'].includes(issue.expected);
+  const isShown = typeof value !== 'object' && !isInPlace && !issue.path.some((step) => secret.has(step));
   return {
     path,
     text: isShown ? `${JSON.stringify(String(value).slice(0, SHOWN))} ${issueText(issue)}` : issueText(issue),

@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { operationReply } from '../../server/fields.ts';
 import { routesWith } from '../../server/route.ts';
 import { type RemovingAgent, removeMicroservice } from '../microservices/remove.ts';
 import { applyMicroservice, type DeployingAgent, judgedManifest, notReady } from './deploy-microservice.ts';
