@@ -4,6 +4,7 @@ import { CONTENT_COMMANDS } from './commands/content.ts';
 import { DEPLOY_COMMANDS } from './commands/deploy.ts';
 import { MAINTENANCE_COMMANDS } from './commands/maintenance.ts';
 import { MICROSERVICE_COMMANDS } from './commands/microservices.ts';
+import { OWN_CONTENT_COMMANDS } from './commands/own-content.ts';
 
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
@@ -11,5 +12,6 @@ export const COMMANDS: readonly Command[] = [
   ...MICROSERVICE_COMMANDS,
   ...DEPLOY_COMMANDS,
   ...CONTENT_COMMANDS,
+  ...OWN_CONTENT_COMMANDS,
   ...MAINTENANCE_COMMANDS,
 ];
