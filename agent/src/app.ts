@@ -22,9 +22,12 @@ export type Agent = ReturnType<typeof createAgent>;
 
 /** Builds an agent: a supervisor of containers and a membership at a controller, around one database. */
 export function createAgent(config: Config, deps: AgentDependencies) {
-  const { startedAt, metrics, identity, policy, responses, link, adoption, ...rest } = createParts(config, deps);
+  const { startedAt, metrics, identity, tokens, policy, responses, link, adoption, ...rest } = createParts(
+    config,
+    deps,
+  );
   const { supervisor, inventory, settings, pruning, content, systemFiles, artifacts, sessions, tunnel, parts } = rest;
-  const { actions, reporter, membership, provisioning, own, apply, applyLogging } = rest;
+  const { actions, reporter, membership, provisioning, own, volumes, apply, applyLogging } = rest;
   const { registries, localArtifacts, runtimeClasses } = rest;
   const { clock, log, database, machine } = deps;
   /** of everything that was begun for the local API */
@@ -44,6 +47,8 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     prune: (): Promise<PrunedImage[]> => pruneImages(pruning),
     /** the models or knowledge of this machine */
     artifacts: (kind: ArtifactKind): ArtifactItem[] => artifacts.items(kind),
+    /** the volumes of this machine */
+    volumes,
     /** the volume mounts of this machine, without their content */
     volumeMounts: () => content.items,
     /** the sets of the system's files on this machine, without their content */
@@ -78,6 +83,8 @@ export function createAgent(config: Config, deps: AgentDependencies) {
       sessions.changed();
       link.changed();
     },
+    /** tokens of the local API */
+    tokens,
     get identity(): Identity {
       return identity.current;
     },

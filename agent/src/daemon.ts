@@ -27,7 +27,7 @@ import { ControlChannels } from './local-api/routes/workload/control-channels.ts
 import { localApi } from './local-api/routes.ts';
 import { serveBridge } from './local-api/server/bridge.ts';
 import { answers, listenOnLoopback, listenOnSocket } from './local-api/server/server.ts';
-import { ADMIN_TOKEN_SECONDS, writeAdminToken } from './local-api/server/token.ts';
+import { ADMIN_TOKEN_SECONDS, AdminToken } from './local-api/server/token.ts';
 import { discoverCdi } from './machine/cdi.ts';
 import { systemClock } from './machine/clock.ts';
 import { directoryProblem, roomProblem } from './machine/data-directory.ts';
@@ -45,6 +45,7 @@ import { bufferedSink, createLog, errorText } from './machine/log.ts';
 import { type LogFileLimits, logFileWriter } from './machine/log-files.ts';
 import { localMachine, ownAddresses } from './machine/machine.ts';
 import { filesOnDisk } from './machine/mounted-files.ts';
+import { mountsInUse } from './machine/mounts.ts';
 import { ownContainerId } from './machine/own-container.ts';
 import { ownLogReader } from './machine/own-log.ts';
 import { isPortTaken } from './machine/port-probe.ts';
@@ -53,8 +54,9 @@ import { serviceManager } from './machine/service-manager.ts';
 import { programsOnDisk } from './machine/started-programs.ts';
 import { watchUnhandled } from './machine/unhandled.ts';
 import { identityFile } from './state/identity.ts';
+import { LocalAuthority } from './state/local-authority.ts';
+import { revocationListSchema } from './state/revocations.ts';
 import { openRows } from './state/rows.ts';
-import { serverCertificate } from './state/server-certificate.ts';
 import { openSqliteDatabase } from './state/sqlite-database.ts';
 import { prepareMounts } from './supervise/executors/mounts.ts';
 import { sshClient } from './tunnel/ssh-client.ts';
@@ -126,7 +128,11 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   const localRows = (kind: string) => join(config.diskDirectory, 'local', kind);
   const engineUrl = findEngineUrl(config);
   const engineSocket = socketOf(engineUrl);
-  const certificate = serverCertificate(join(config.diskDirectory, 'local-api.json'), AGENT_BRIDGE_HOST, log);
+  const authority = new LocalAuthority({
+    file: join(config.diskDirectory, 'local-api.json'),
+    host: AGENT_BRIDGE_HOST,
+    ...{ wall: clock.wall, log },
+  });
   const agent = createAgent(config, {
     clock,
     random: Math.random,
@@ -158,6 +164,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       mountedPlaces: engineSocket ? mountedPlaces : () => [],
     },
     prepareMounts: (spec, group) => prepareMounts(spec, group, join(config.diskDirectory, 'volumes')),
+    mountsInUse,
     mountedFiles: filesOnDisk(join(config.diskDirectory, 'volumes')),
     artifacts: (needs) =>
       new Artifacts({
@@ -165,7 +172,8 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
         store: new ArtifactStore(join(config.diskDirectory, 'artifacts')),
         projections: new Projections(join(config.diskDirectory, 'volumes')),
       }),
-    apiAuthority: config.localApiPort > 0 ? certificate.cert : undefined,
+    revocations: openRows(join(config.diskDirectory, 'tokens'), revocationListSchema),
+    apiAuthority: () => (config.localApiPort > 0 ? authority.certificate : undefined),
     // Ports can be probed only on the machine of the engine.
     portTaken: engineSocket ? isPortTaken : undefined,
     cdiDevices: discoverCdi(log),
@@ -193,7 +201,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   closing.use(watchUnhandled(process, { log, count: () => agent.metrics.add('unhandledRejections') }));
   let shown = showAlive(agent.identity.instance);
   closing.defer(() => shown.close());
-  const writeToken = () => writeAdminToken(config.tokenFile, agent.identity, clock);
+  const adminToken = new AdminToken(config.tokenFile, agent);
 
   const reload = () => {
     const settings = parseConfig(readText(file), file);
@@ -211,8 +219,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     clock,
     log,
     api: localApi({
-      agent,
-      channels,
+      ...{ agent, adminToken, channels },
       logs: sink,
       changeSettings: (set: Record<string, unknown>) => changeSettings(file, set, agent, reload),
       reload,
@@ -225,7 +232,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   const served = await serveSocket();
   if (config.localApiPort > 0) {
     try {
-      servers.push(await listenOnLoopback(config.localApiPort, ports));
+      servers.push(await listenOnLoopback(config.localApiPort, authority, ports));
     } catch (error) {
       log.warn({ port: config.localApiPort, error: errorText(error) }, 'Cannot serve health and metrics');
     }
@@ -241,7 +248,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   process.on('SIGHUP', onHangup);
   const renewal = new AbortController();
   void keepServing(served, renewal.signal);
-  const bridge = { port: config.localApiPort, certificate, address: () => agent.supervisor.gateway };
+  const bridge = { port: config.localApiPort, certificates: authority, address: () => agent.supervisor.gateway };
   if (config.localApiPort > 0) void serveBridge(bridge, ports, renewal.signal);
   closing.use(serviceManager(process.env, log)).ready();
   try {
@@ -261,7 +268,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   async function serveSocket(): Promise<boolean> {
     try {
       makeDirectory(config.runDirectory, 0o755);
-      writeToken();
+      adminToken.write();
       if (!socketIsOpen) servers.push(await listenOnSocket(config.socket, config.runDirectory, ports));
       socketIsOpen = true;
       return true;

@@ -16,9 +16,11 @@ import type { LocalRuntimeClass } from './local/runtime-classes.ts';
 import type { CdiDevices } from './machine/cdi.ts';
 import type { Machine } from './machine/machine.ts';
 import type { MountedFiles } from './machine/mounted-files.ts';
+import type { MountInUse } from './machine/mounts.ts';
 import type { OwnLog, StartedPrograms } from './sessions/session.ts';
 import type { Database } from './state/database.ts';
 import type { IdentityStore } from './state/identity.ts';
+import type { RevocationList } from './state/revocations.ts';
 import type { Rows } from './state/rows.ts';
 import type { MachineAccess } from './supervise/executors/executors.ts';
 import type { SshClient } from './tunnel/ssh-client.ts';
@@ -48,12 +50,16 @@ export interface AgentDependencies {
   places: PathFacts;
   /** makes the directories that a container binds */
   prepareMounts: MachineAccess['prepareMounts'];
+  /** the mounts of this machine */
+  mountsInUse(): readonly MountInUse[];
   /** where what the agent writes for containers lies */
   mountedFiles: MountedFiles;
   /** what keeps the models and knowledge of this machine */
   artifacts(deps: Omit<ArtifactsDependencies, 'store' | 'projections'>): ArtifactsPart;
-  /** PEM by which containers know the local API; absent: it has no port */
-  apiAuthority?: string;
+  /** tokens of the local API that were revoked */
+  revocations: Rows<RevocationList>;
+  /** PEM by which containers know the local API; undefined: it has no port */
+  apiAuthority(): string | undefined;
   /** whether a program of this machine listens on a port; absent: the engine is on another machine */
   portTaken?: MachineAccess['portTaken'];
   /** the CDI devices that specifications in these directories name */

@@ -4,6 +4,7 @@ import type { AgentConfig } from '../../src/wire/agent.ts';
 import { BusServer } from './bus/bus-server.ts';
 import { SystemFiles } from './content/system-files/system-files.ts';
 import { MountedContent } from './content/volume-mounts/mounted-content.ts';
+import { Volumes } from './content/volumes/volumes.ts';
 import type { AgentDependencies } from './dependencies.ts';
 import type { ArtifactKind } from './domain/artifact.ts';
 import type { Config, LogLevel } from './domain/config.ts';
@@ -33,6 +34,7 @@ import { LocalRuntimeClasses } from './local/runtime-classes.ts';
 import { createAgentMetrics } from './local-api/routes/probes/metrics-page.ts';
 import { RouterPart } from './router/router.ts';
 import { Sessions } from './sessions/sessions.ts';
+import { LocalTokens } from './state/local-tokens.ts';
 import { loadIdentity } from './state/own-identity.ts';
 import { Adoption } from './supervise/adoption.ts';
 import { type ApplyDependencies, applyDesired } from './supervise/apply.ts';
@@ -62,6 +64,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     protectedPaths: deps.protectedPaths,
     places: deps.places,
   };
+  const volumesDirectory = join(config.diskDirectory, 'volumes');
   const responses = new SavedResponses({ database, log, metrics });
   const link = new Link();
   const adoption = new Adoption({ engine, identity, database, log, isAlive: deps.isAlive });
@@ -72,7 +75,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
       machine: {
         instance: identity.current.instance,
         nodeUuid: identity.current.node?.uuid ?? '',
-        volumesDirectory: join(config.diskDirectory, 'volumes'),
+        volumesDirectory,
         timeZone: timeZoneInForce({ config, wanted: responses.sent.config }),
         limits: machine.limits,
       },
@@ -81,7 +84,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
       policy: policy.policy,
     }),
     noteStop: (uuid, isStopped) => own.noteStop(uuid, isStopped),
-    machine: createMachineAccess(policy, deps),
+    machine: createMachineAccess(policy, { ...deps, whileVolumesStay: (make) => volumes.whileVolumesStay(make) }),
     adopt: (signal) => adoption.adopt(signal),
   });
   const own = new OwnMicroservices({
@@ -123,11 +126,20 @@ export function createParts(config: Config, deps: AgentDependencies) {
     deps.setLogging((logLevel?.toUpperCase() ?? config.logLevel) as LogLevel, settings());
   };
 
+  const tokens = new LocalTokens({ clock, log, identity, rows: deps.revocations });
   const content = new MountedContent({
     files: deps.mountedFiles,
-    ...{ clock, log, observed: supervisor },
+    ...{ clock, log, tokens, observed: supervisor },
     identity: () => identity.current,
     authority: deps.apiAuthority,
+  });
+  tokens.onRevoked(() => content.prepare(supervisor.desired));
+  const volumes = new Volumes({
+    directory: volumesDirectory,
+    ...{ database, clock, log, engine, observed: supervisor, places: deps.places, mountsInUse: deps.mountsInUse },
+    sentView: (uuid) => own.viewsWith(responses.sent.microservices?.views)?.get(uuid),
+    // No control plane runs on a node in this version.
+    isControlPlane: () => false,
   });
   const systemFiles = new SystemFiles({
     files: deps.mountedFiles,
@@ -198,6 +210,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
   const further: readonly Part[] = [...(updater ? [updater] : []), sessions, tunnel, busServer, router];
   const parts: readonly Part[] = [
     content,
+    volumes,
     systemFiles,
     artifacts,
     own,
@@ -268,11 +281,13 @@ export function createParts(config: Config, deps: AgentDependencies) {
     for (const part of parts) part.observed?.();
   });
   return {
-    ...{ startedAt, metrics, identity, policy, responses, link, adoption, supervisor, inventory, settings, pruning },
+    ...{ startedAt, metrics, identity, tokens, policy, responses, link, adoption, supervisor, inventory, settings },
+    pruning,
     ...{
       content,
       own,
       ...{ registries, localArtifacts, runtimeClasses },
+      volumes,
       systemFiles,
       artifacts,
       sessions,

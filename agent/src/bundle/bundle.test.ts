@@ -14,7 +14,7 @@ import { FakeController } from '../link/_fake-controller.ts';
 import { ControlChannels } from '../local-api/routes/workload/control-channels.ts';
 import { localApi } from '../local-api/routes.ts';
 import { listenOnSocket } from '../local-api/server/server.ts';
-import { writeAdminToken } from '../local-api/server/token.ts';
+import { AdminToken } from '../local-api/server/token.ts';
 import { systemClock } from '../machine/clock.ts';
 import { bufferedSink, createLog } from '../machine/log.ts';
 import { localMachine } from '../machine/machine.ts';
@@ -103,16 +103,16 @@ test('a support bundle describes the agent and contains none of its secrets', as
   const stop = new AbortController();
   const run = agent.run(stop.signal);
   using channels = new ControlChannels(agent);
+  const adminToken = new AdminToken(config.tokenFile, agent);
   const api = localApi({
-    agent,
-    channels,
+    ...{ agent, adminToken, channels },
     logs: sink,
     changeSettings: () => ({ errorMap: {}, restartNeeded: [] }),
     reload: () => {},
     stop: () => {},
     phase: () => 'listening' as const,
   });
-  writeAdminToken(config.tokenFile, agent.identity, clock);
+  adminToken.write();
   const server: Server = await listenOnSocket(config.socket, config.runDirectory, { clock, log, api });
   try {
     await agent.provision(controller.joinString);

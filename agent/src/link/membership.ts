@@ -5,7 +5,7 @@ import type { Config } from '../domain/config.ts';
 import type { Random } from '../domain/jitter.ts';
 import { errorText } from '../machine/log.ts';
 import type { Database } from '../state/database.ts';
-import type { Node } from '../state/identity.ts';
+import { localPart, type Node } from '../state/identity.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';
 import { signingKey } from '../state/token.ts';
 import type { Actions } from './actions.ts';
@@ -149,9 +149,8 @@ export class Membership {
    */
   end(scope: Scope, endsOwn = scope === 'all'): void {
     const { identity, log } = this.#deps;
-    const { instance, localKey } = identity.current;
     // This write decides. All that follows can be done again, by the next start at the latest.
-    identity.become({ instance, localKey, ending: scope, ...(endsOwn && { endsOwn }) });
+    identity.become({ ...localPart(identity.current), ending: scope, ...(endsOwn && { endsOwn }) });
     this.close();
     log.info({}, 'No longer provisioned');
     this.#clearOrLater();

@@ -5,7 +5,7 @@ import { AgentError, saving } from '../domain/agent-error.ts';
 import type { Config } from '../domain/config.ts';
 import { errorText } from '../machine/log.ts';
 import { architectureId, type Machine } from '../machine/machine.ts';
-import { type Identity, type Node, newKey, publicPart } from '../state/identity.ts';
+import { type Identity, localPart, type Node, newKey, publicPart } from '../state/identity.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';
 import type { Actions } from './actions.ts';
 import { type ControllerClient, ControllerError, FOREIGN, NO_TLS } from './client.ts';
@@ -174,7 +174,7 @@ export class Provisioning {
   #keep(before: Identity): void {
     const { identity, membership, log } = this.#deps;
     try {
-      identity.become(before);
+      identity.become({ ...before, ...localPart(identity.current) });
     } catch (error) {
       log.error({ error: errorText(error) }, 'Cannot save the former identity');
     }

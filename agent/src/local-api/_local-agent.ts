@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'vitest';
+import { AGENT_BRIDGE_HOST } from '../../../src/api/names.ts';
 import { silentLog } from '../../../src/lib/log.ts';
 import { createTestAgent } from '../_agent.ts';
 import type { Agent } from '../app.ts';
@@ -18,11 +19,12 @@ import { filesInMemory } from '../machine/_mounted-files.ts';
 import { systemClock } from '../machine/clock.ts';
 import { exchange } from '../machine/http.ts';
 import { bufferedSink } from '../machine/log.ts';
+import { LocalAuthority } from '../state/local-authority.ts';
 import { type ChangedSettings, changeSettings } from './routes/system/change-settings.ts';
 import { ControlChannels } from './routes/workload/control-channels.ts';
 import { localApi } from './routes.ts';
 import { type LocalApi, listenOnLoopback, listenOnSocket } from './server/server.ts';
-import { writeAdminToken } from './server/token.ts';
+import { AdminToken } from './server/token.ts';
 
 export interface Asked {
   status: number;
@@ -42,7 +44,7 @@ export interface LocalAgentOptions {
   engine?: MemoryEngine;
   controller?: FakeController;
   /** instead of those in memory; `data` is their folder */
-  deps?: Partial<Pick<AgentDependencies, 'database' | 'identity' | 'ownMicroservices' | 'artifacts'>>;
+  deps?: Partial<Pick<AgentDependencies, 'database' | 'identity' | 'ownMicroservices' | 'artifacts' | 'revocations'>>;
   /** settings are written to the file of settings and taken from there; absent: `refusedSettings` says what happens */
   writesSettings?: boolean;
 }
@@ -58,6 +60,7 @@ export class LocalAgent implements AsyncDisposable {
   /** what the agent writes for its containers */
   readonly files = filesInMemory();
   readonly agent: Agent;
+  readonly authority: LocalAuthority;
   /** what the agent has logged */
   readonly logs = bufferedSink('INFO', 100, () => {});
   /** errors by setting; those that are not named here are taken */
@@ -78,6 +81,8 @@ export class LocalAgent implements AsyncDisposable {
     this.controller = options.controller ?? new FakeController();
     this.configFile = join(data, 'config.yaml');
     this.config = parseConfig(this.#settings, this.configFile);
+    const [file, host] = [join(data, 'local-api.json'), AGENT_BRIDGE_HOST];
+    this.authority = new LocalAuthority({ file, host, wall: this.clock.wall, log: silentLog });
     this.agent = createTestAgent({
       ...deps,
       folder: data,
@@ -106,9 +111,9 @@ export class LocalAgent implements AsyncDisposable {
     if (!existsSync(this.configFile)) writeFileSync(this.configFile, this.#settings);
     if (!this.#options.controller) await this.controller.listen();
     this.#run = agent.run(this.#stop.signal);
+    const adminToken = new AdminToken(config.tokenFile, agent);
     this.#api = localApi({
-      agent,
-      channels: this.#channels,
+      ...{ agent, adminToken, channels: this.#channels },
       logs,
       changeSettings: (set) => this.#changeSettings(set),
       reload: () => {},
@@ -116,9 +121,12 @@ export class LocalAgent implements AsyncDisposable {
       phase: () => 'listening',
     });
     const ports = { clock, log: silentLog, api: this.#api };
-    writeAdminToken(config.tokenFile, agent.identity, clock);
+    adminToken.write();
     this.token = readFileSync(config.tokenFile, 'utf8').trim();
-    this.servers = [await listenOnSocket(config.socket, config.runDirectory, ports), await listenOnLoopback(0, ports)];
+    this.servers = [
+      await listenOnSocket(config.socket, config.runDirectory, ports),
+      await listenOnLoopback(0, this.authority, ports),
+    ];
   }
 
   #changeSettings(set: Record<string, unknown>): ChangedSettings | Promise<ChangedSettings> {
@@ -143,21 +151,25 @@ export class LocalAgent implements AsyncDisposable {
     return address.port;
   }
 
-  async ask(method: string, path: string, body?: unknown, bearer: string | undefined = this.token): Promise<Asked> {
-    const answer = await exchange(
-      {
-        target: { socketPath: this.config.socket },
-        method,
-        path,
-        headers: bearer ? { authorization: `Bearer ${bearer}` } : {},
-        body: body === undefined ? undefined : JSON.stringify(body),
-        deadline: 10_000,
-      },
-      1024 * 1024,
-    );
+  ask(method: string, path: string, body?: unknown, bearer: string | undefined = this.token): Promise<Asked> {
+    return this.#ask(method, path, bearer ? { authorization: `Bearer ${bearer}` } : {}, body && JSON.stringify(body));
+  }
+
+  /** Sends a manifest as a multipart form. */
+  upload(path: string, manifest: string, fields: Record<string, string> = {}): Promise<Asked> {
+    const part = (head: string, text: string) => `--b\r\nContent-Disposition: form-data; ${head}\r\n\r\n${text}\r\n`;
+    const parts = Object.entries(fields).map(([name, value]) => part(`name="${name}"`, value));
+    const body = `${parts.join('')}${part('name="manifest"; filename="m.yaml"', manifest)}--b--\r\n`;
+    const headers = { authorization: `Bearer ${this.token}`, 'content-type': 'multipart/form-data; boundary=b' };
+    return this.#ask('POST', path, headers, body);
+  }
+
+  async #ask(method: string, path: string, headers: Record<string, string>, body?: string): Promise<Asked> {
+    const target = { socketPath: this.config.socket };
+    const answer = await exchange({ target, method, path, headers, body, deadline: 10_000 }, 1024 * 1024);
     const isJson = answer.headers['content-type']?.includes('json');
     const reply = { status: answer.status, body: isJson ? JSON.parse(answer.body) : { text: answer.body } };
-    if (reply.status === 200 && isJson) this.#expectDocumented(method, path, reply.body);
+    if (reply.status < 300 && isJson) this.#expectDocumented(method, path, reply.body);
     return reply;
   }
 

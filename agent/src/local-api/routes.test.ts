@@ -32,13 +32,16 @@ const REQUESTS: Record<string, string> = {
   'GET /v1/ms/%zz': 'INVALID_ARGUMENT',
   'GET /v1/images': 'NOT_IMPLEMENTED',
   'DELETE /v1/images/a/b': 'NOT_IMPLEMENTED',
-  'POST /v1/volumes:prune': 'NOT_IMPLEMENTED',
+  'POST /v1/volumes:prune': 'pruneVolumes',
+  'GET /v1/volumes/shared/x': 'getSharedVolume',
+  'DELETE /v1/volumes/shared': 'destroyVolume',
+  'GET /v1/volumes/x': 'METHOD_NOT_ALLOWED',
   'POST /v1/knowledge:pull': 'NOT_IMPLEMENTED',
   'POST /v1/system/controller/x': 'NOT_IMPLEMENTED',
   'POST /v1/system/config/switch': 'NOT_IMPLEMENTED',
   'POST /v1/ms/web/exec/sessions': 'NOT_IMPLEMENTED',
   'GET /v1/microservices/web/logs:stream': 'NOT_IMPLEMENTED',
-  'GET /v1/auth/tokens/x': 'NOT_IMPLEMENTED',
+  'GET /v1/auth/tokens/x': 'NOT_FOUND',
 };
 for (const [request, answer] of Object.entries(REQUESTS))
   test(`the local API answers ${request} with ${answer}`, () => {

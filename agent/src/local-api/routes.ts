@@ -1,4 +1,5 @@
 import { spellingsOf } from '../../../src/lib/path-pattern.ts';
+import { AUTH_ROUTES, type AuthDependencies } from './routes/auth/routes.ts';
 import { OWN_ARTIFACT_ROUTES, type OwnArtifactDependencies } from './routes/content/own-artifacts.ts';
 import { CONTENT_ROUTES, type ContentDependencies } from './routes/content/routes.ts';
 import { type ArtifactDeployDependencies, DEPLOY_ARTIFACT_ROUTES } from './routes/deploy/artifacts.ts';
@@ -8,6 +9,7 @@ import { RUNTIME_CLASS_ROUTES, type RuntimeClassDependencies } from './routes/de
 import { MICROSERVICE_ROUTES, type MicroserviceDependencies } from './routes/microservices/routes.ts';
 import { PROBE_ROUTES, type ProbeDependencies } from './routes/probes/routes.ts';
 import { SYSTEM_ROUTES, type SystemDependencies } from './routes/system/routes.ts';
+import { VOLUME_ROUTES, type VolumeDependencies } from './routes/volumes/routes.ts';
 import { WORKLOAD_ROUTES, type WorkloadDependencies } from './routes/workload/routes.ts';
 import type { LocalRoute } from './server/route.ts';
 import { createRouter, type PathRow } from './server/router.ts';
@@ -16,6 +18,7 @@ import type { LocalApi, ServedAgent } from './server/server.ts';
 /** What the local API needs of the agent and its process: the needs of each group of routes. */
 type LocalApiDependencies = { agent: ServedAgent } & ProbeDependencies &
   SystemDependencies &
+  AuthDependencies &
   WorkloadDependencies &
   ContentDependencies &
   OwnArtifactDependencies &
@@ -23,12 +26,14 @@ type LocalApiDependencies = { agent: ServedAgent } & ProbeDependencies &
   RegistryDependencies &
   RuntimeClassDependencies &
   DeployDependencies &
+  VolumeDependencies &
   MicroserviceDependencies;
 
 /** The routes of the local API. */
 export const ROUTES: readonly LocalRoute<LocalApiDependencies>[] = [
   ...PROBE_ROUTES,
   ...SYSTEM_ROUTES,
+  ...AUTH_ROUTES,
   ...WORKLOAD_ROUTES,
   ...CONTENT_ROUTES,
   ...OWN_ARTIFACT_ROUTES,
@@ -36,6 +41,7 @@ export const ROUTES: readonly LocalRoute<LocalApiDependencies>[] = [
   ...DEPLOY_ARTIFACT_ROUTES,
   ...REGISTRY_ROUTES,
   ...RUNTIME_CLASS_ROUTES,
+  ...VOLUME_ROUTES,
   ...MICROSERVICE_ROUTES,
 ];
 
@@ -51,18 +57,16 @@ const FORM = 'this form of exec sessions and log streams';
 
 /** Paths that answer 501 (docs/spec/agent-local-api.md#routes-that-are-not-built). */
 const LATER: readonly [pattern: string, missing: string][] = [
-  ...['/v1/images', '/v1/volumes', '/v1/deploy'].flatMap((path): [string, string][] => [
-    [path, PART],
-    [`${path}/*`, PART],
-    [`${path}:*`, PART],
-  ]),
+  ['/v1/images', PART],
+  ['/v1/images/*', PART],
+  ['/v1/images:*', PART],
+  ['/v1/deploy/controlplane*', PART],
   ['/v1/system/controlplane*', PART],
   ['/v1/system/controller*', PART],
   ['/v1/system/logs:stream*', PART],
   ['/v1/system/config/switch*', PART],
   ['/v1/ms/{id}/exec/sessions*', FORM],
   ['/v1/ms/{id}/logs:stream*', FORM],
-  ['/v1/auth/tokens*', 'token management'],
 ];
 
 function* pathRows(): Generator<PathRow> {

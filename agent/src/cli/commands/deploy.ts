@@ -82,7 +82,7 @@ export const DEPLOY_COMMANDS: readonly Command[] = [
       const { path, wait, nameOf = ({ name }) => name } = kindOf(manifest, file);
       const sourceName = String(flags['source-name'] ?? 'local-cli');
       const form: Form = { manifest, sourceName, ...(flags['dry-run'] && { dryRun: true }) };
-      const answer = await client.call<Applied>('POST', path, { body: form });
+      const answer = await client.call<Applied>('POST', path, { form });
       if (flags['dry-run'])
         return show(context, answer, () => `${nameOf(answer) || file}: this machine takes it; nothing was changed\n`);
       const done = wait ? await wait(context, answer) : answer;

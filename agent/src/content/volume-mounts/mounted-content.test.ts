@@ -25,6 +25,8 @@ test('files stay as long as the engine has not been read, since containers may b
     clock: systemClock(),
     log: silentLog,
     identity: () => ({}) as never,
+    tokens: {} as never,
+    authority: () => undefined,
     observed,
   });
   content.write({ volumeMounts: [] } as never);

@@ -8,6 +8,7 @@ import type { Resolution } from '../../domain/volume-mounts.ts';
 import type { MountedFiles } from '../../machine/mounted-files.ts';
 import { presentViews, UnusedFiles } from '../../machine/unused-files.ts';
 import type { Identity } from '../../state/identity.ts';
+import type { LocalTokens } from '../../state/local-tokens.ts';
 import { ServiceAccounts } from './service-accounts.ts';
 import { VolumeMounts } from './volume-mounts.ts';
 
@@ -19,8 +20,9 @@ export interface MountedContentDependencies {
   clock: Clock;
   log: Log;
   identity(): Identity;
-  /** PEM by which containers know the local API; absent: it is not served to them */
-  authority?: string;
+  tokens: LocalTokens;
+  /** PEM by which containers know the local API; undefined: it is not served to them */
+  authority(): string | undefined;
   observed: Observed;
 }
 

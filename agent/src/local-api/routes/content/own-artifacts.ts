@@ -25,18 +25,25 @@ export const OWN_ARTIFACT_ROUTES = ARTIFACT_KINDS.flatMap((kind) => {
       path: `/v1/${kind}:pull`,
       operation: `pull${name}`,
       summary: `Pulls the ${noun} of this name again; with repo and registryId it is added or changed first`,
-      access: 'admin',
+      access: { resource: `${kind}/pull`, verb: 'create' },
       body: pullBody,
       errors: [404, 409, 503],
-      reply: { form: 'envelope', status: () => 202, schema: pullReply },
-      handler: async ({ body, deps: { agent } }) => beginPull(kind, await asked(kind, body, agent), agent),
+      reply: { form: 'envelope', status: 202, schema: pullReply },
+      handler: async ({ body, caller, deps: { agent } }) => {
+        const isNamed = Object.entries(body).every(([member, value]) => member === 'name' || value === undefined);
+        if (isNamed) return beginPull(kind, agent.localArtifacts.pullable(kind, body.name), agent);
+        // To say what a name means is to deploy.
+        if (caller.microservice !== '')
+          throw new LocalApiError('FORBIDDEN', 'a microservice may pull by name what the machine has, and add nothing');
+        return beginPull(kind, await defined(kind, body, agent), agent);
+      },
     }),
     route({
       method: 'GET',
       path: `/v1/${kind}:pull/{operationId}`,
       operation: `get${name}Pull`,
       summary: `How far the pull of a ${noun} is`,
-      access: 'admin',
+      access: { resource: `${kind}/pull/status`, verb: 'get' },
       errors: [404],
       reply: { form: 'envelope', schema: pullReply },
       handler: ({ params: { operationId }, deps: { agent } }) => agent.artifactPulls[kind].get(operationId),
@@ -73,14 +80,13 @@ function pullBody() {
   });
 }
 
-/** The artifact that a request names, added or changed first where it says what it is. */
-async function asked(
+/** The artifact that a request describes, added or changed by it. */
+async function defined(
   kind: ArtifactKind,
   { name, ...spec }: z.output<ReturnType<typeof pullBody>>,
   agent: OwnArtifactDependencies['agent'],
 ) {
   const { repo, registryId } = spec;
-  if (Object.values(spec).every((member) => member === undefined)) return agent.localArtifacts.pullable(kind, name);
   if (repo === undefined || registryId === undefined) {
     const field = repo === undefined ? 'repo' : 'registryId';
     throw new LocalApiError(

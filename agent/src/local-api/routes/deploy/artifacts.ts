@@ -5,7 +5,6 @@ import { LocalApiError, toApiError } from '../../server/errors.ts';
 import type { Operation } from '../../server/operations.ts';
 import { routesWith } from '../../server/route.ts';
 import { beginPull, type PullingAgent, type PullMembers, pullReply, requireIdle } from '../content/artifact-pulls.ts';
-import { manifestBody } from './manifest-body.ts';
 
 /** What deploying models and knowledge needs of the agent. */
 export interface ArtifactDeployDependencies {
@@ -14,7 +13,7 @@ export interface ArtifactDeployDependencies {
   };
 }
 
-const { route } = routesWith<ArtifactDeployDependencies>('deploy');
+const { route, upload } = routesWith<ArtifactDeployDependencies>('deploy');
 
 /** A pull that was begun, or why it was not. */
 type BegunPull = Operation<PullMembers> | { name: string; error: string };
@@ -23,13 +22,12 @@ type BegunPull = Operation<PullMembers> | { name: string; error: string };
 export const DEPLOY_ARTIFACT_ROUTES = ARTIFACT_KINDS.flatMap((kind) => {
   const manifestKind = kind === 'models' ? 'Model' : 'Knowledge';
   return [
-    route({
+    upload({
       method: 'POST',
       path: `/v1/deploy/${kind}:apply`,
       operation: `apply${manifestKind}`,
       summary: `Adds or changes ${kind} of this machine, and begins to pull them`,
       access: 'admin',
-      body: manifestBody,
       errors: [409, 503],
       reply: { form: 'envelope', schema: () => applyReply(kind, manifestKind) },
       handler: async ({ body, deps: { agent } }) => {
@@ -39,13 +37,12 @@ export const DEPLOY_ARTIFACT_ROUTES = ARTIFACT_KINDS.flatMap((kind) => {
         return { accepted: true as const, dryRun, ...summaryOf(kind, manifestKind, manifests), pulls };
       },
     }),
-    route({
+    upload({
       method: 'POST',
       path: `/v1/deploy/${kind}:validate`,
       operation: `validate${manifestKind}`,
       summary: `Judges a manifest of ${kind}`,
       access: 'admin',
-      body: manifestBody,
       errors: [409],
       reply: {
         form: 'envelope',

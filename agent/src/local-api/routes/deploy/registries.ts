@@ -3,26 +3,24 @@ import type { RegistryView } from '../../../../../src/wire/agent.ts';
 import type { LocalRegistries, RegistryManifest } from '../../../local/registries.ts';
 import { LocalApiError } from '../../server/errors.ts';
 import { routesWith } from '../../server/route.ts';
-import { manifestBody } from './manifest-body.ts';
 
 /** What the registries of a machine need of the agent. */
 export interface RegistryDependencies {
   agent: { readonly registries: Pick<LocalRegistries, 'all' | 'get' | 'judge' | 'apply' | 'remove'> };
 }
 
-const { route } = routesWith<RegistryDependencies>('deploy');
+const { route, upload } = routesWith<RegistryDependencies>('deploy');
 
 const MASK = '***';
 
 /** The registries of the machine itself, in ids of its own. */
 export const REGISTRY_ROUTES = [
-  route({
+  upload({
     method: 'POST',
     path: '/v1/deploy/registries:apply',
     operation: 'applyRegistry',
     summary: 'Defines a registry on this machine, or changes the registry of this id, or of this type and url',
     access: 'admin',
-    body: manifestBody,
     errors: [409, 503],
     reply: {
       form: 'envelope',
@@ -41,13 +39,12 @@ export const REGISTRY_ROUTES = [
       return { accepted: true, dryRun, kind: 'Registry', registry: rowOf(registry, { isMasked: true }) };
     },
   }),
-  route({
+  upload({
     method: 'POST',
     path: '/v1/deploy/registries:validate',
     operation: 'validateRegistry',
     summary: 'Judges the manifest of a registry',
     access: 'admin',
-    body: manifestBody,
     errors: [409],
     reply: {
       form: 'envelope',

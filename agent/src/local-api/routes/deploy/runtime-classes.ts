@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { queryFlag } from '../../server/fields.ts';
 import { routesWith } from '../../server/route.ts';
-import { manifestBody } from './manifest-body.ts';
 import {
   changed,
   pictureOf,
@@ -15,24 +14,23 @@ export interface RuntimeClassDependencies {
   agent: RuntimeClassAgent;
 }
 
-const { route } = routesWith<RuntimeClassDependencies>('deploy');
+const { route, upload } = routesWith<RuntimeClassDependencies>('deploy');
 
 /** Whether an operation goes on after the answer. */
 const goesOn = (data: object): boolean => 'status' in data && data.status === 'running';
 
 /** The runtime classes of the machine itself. */
 export const RUNTIME_CLASS_ROUTES = [
-  route({
+  upload({
     method: 'POST',
     path: '/v1/deploy/runtimeclasses:apply',
     operation: 'applyRuntimeClass',
     summary: 'Adds a runtime class, or changes its runtime; answers 202 with `async`, and when it takes long',
     access: 'admin',
-    body: manifestBody,
     errors: [409, 503],
     reply: {
       form: 'envelope',
-      status: (data) => (goesOn(data) ? 202 : 200),
+      status: { other: 202, when: goesOn },
       schema: () => z.union([runtimeClassChangeReply(), validReply().extend({ dryRun: z.literal(true) })]),
     },
     handler: async ({ body, signal, deps: { agent } }) => {
@@ -54,13 +52,12 @@ export const RUNTIME_CLASS_ROUTES = [
     reply: { form: 'envelope', schema: runtimeClassChangeReply },
     handler: ({ params: { operationId }, deps: { agent } }) => agent.runtimeClassApplies.get(operationId),
   }),
-  route({
+  upload({
     method: 'POST',
     path: '/v1/deploy/runtimeclasses:validate',
     operation: 'validateRuntimeClass',
     summary: 'Judges the manifest of a runtime class',
     access: 'admin',
-    body: manifestBody,
     errors: [409, 503],
     reply: { form: 'envelope', schema: validReply },
     handler: async ({ body, deps: { agent } }) => {
@@ -98,7 +95,7 @@ export const RUNTIME_CLASS_ROUTES = [
     errors: [404, 409, 503],
     reply: {
       form: 'envelope',
-      status: (data) => (goesOn(data) ? 202 : 200),
+      status: { other: 202, when: goesOn },
       schema: runtimeClassChangeReply,
     },
     handler: ({ params: { name }, query, signal, deps: { agent } }) => {

@@ -24,6 +24,10 @@ interface RunningAgent {
     take: () => UpgradeRequest,
   ): Promise<void>;
   logs(uuid: string, options: LogOptions & { previous?: boolean }, signal: AbortSignal): AsyncIterable<LogLine>;
+  readonly volumes: {
+    /** Has the next prune take the private volumes of a microservice whatever their age; false while it is wanted. */
+    markForCleanup(uuid: string): Promise<boolean>;
+  };
   readonly supervisor: {
     readonly local: {
       /** These three return why their effect would not survive the end of the agent. */
@@ -138,10 +142,21 @@ export const MICROSERVICE_ROUTES = [
     operation: 'removeMicroservice',
     summary: 'Removes a microservice of the machine, or the container of another one; volumes stay',
     access: { resource: 'microservices', verb: 'delete' },
+    query: () =>
+      z.object({
+        cleanup: queryFlag(
+          'the next prune of volumes takes its private ones whatever their age; nothing is deleted now',
+        ),
+      }),
     errors: [404, 503],
     reply: { form: 'envelope', schema: actedReply },
-    handler: ({ params, signal, caller: { reach }, deps: { agent } }) =>
-      removeMicroservice(findMicroservice(agent, params.id, reach).id, agent, signal),
+    handler: async ({ params, query: { cleanup }, signal, caller: { reach }, deps: { agent } }) => {
+      const { id } = findMicroservice(agent, params.id, reach);
+      const removed = await removeMicroservice(id, agent, signal);
+      // A microservice that is still wanted gets no mark: the warning says that it is.
+      if (cleanup) await agent.volumes.markForCleanup(id);
+      return removed;
+    },
   }),
   ...Object.entries(COMMANDS).map(([name, command]) =>
     route({
