@@ -108,7 +108,13 @@ test('a dry run judges and changes nothing', async () => {
 });
 
 test('of two applies at once that ask for different things, one arrives and the other one says that it was replaced', async () => {
+  let release = () => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  engine.faults.before = (operation) => (operation === 'pull' ? held : undefined);
   const begun = await Promise.all(['1', '2'].map((tag) => apply(manifestOf('web', `example/web:${tag}`))));
+  release();
   const operations = await Promise.all(begun.map(ended));
   expect(operations.map(({ status }) => status).toSorted()).toEqual(['failed', 'succeeded']);
   expect(rows.all.size).toBe(1);
@@ -292,7 +298,7 @@ describe('a machine with a controller', () => {
     await local.agent.provision(controller.joinString);
     await until('the list', () => local.agent.connection.state === 'OK' && controller.reports.length > 1);
     expect(await containers()).toEqual(before);
-    expect(controller.microservice(managed)).toBeUndefined();
+    await until('the report', () => controller.microservice(managed) === undefined);
     expect(await local.cli('ms', 'rm', 'shop.reader')).toMatchObject({ code: 0, out: 'shop.reader: removed\n' });
     expect([...engine.running().keys()]).toEqual([ownUuid()]);
   });
