@@ -18,6 +18,7 @@ import {
 import { NOTHING_SENT, type Sent } from '../../domain/desired.ts';
 import type { Entry } from '../../domain/entry.ts';
 import { jitter } from '../../domain/jitter.ts';
+import { isLocalUuid } from '../../domain/local-uuid.ts';
 import type { Observed, Part } from '../../domain/part.ts';
 import type { Container } from '../../engine-port/container.ts';
 import { errorText } from '../../machine/log.ts';
@@ -393,7 +394,11 @@ export class Artifacts implements ArtifactsPart {
         .filter(({ kind, view }) => !currentRecord({ records: this.#records }, kind, view))
         .map(({ kind, view }) => artifactKey({ kind, uuid: view.uuid })),
     );
-    const isUnknown = (owner: string) => ARTIFACT_KINDS.some((kind) => !desired[kind] && owner.startsWith(`${kind}/`));
+    const isUnknown = (owner: string) =>
+      ARTIFACT_KINDS.some((kind) => {
+        const [, uuid = ''] = owner.split(`${kind}/`);
+        return uuid !== '' && (isLocalUuid(uuid) ? own.unreadable.has(uuid) : !desired[kind]);
+      });
     const isPending = (owner: string) => pending.has(owner) || isUnknown(owner);
     const isClaimed = (sha256: string) => this.#pulls.isClaimed(sha256);
     const { store, log } = this.#deps;

@@ -13,7 +13,7 @@ export interface ArtifactDeployDependencies {
   };
 }
 
-const { route, upload } = routesWith<ArtifactDeployDependencies>('deploy');
+const { upload } = routesWith<ArtifactDeployDependencies>('deploy');
 
 /** A pull that was begun, or why it was not. */
 type BegunPull = Operation<PullMembers> | { name: string; error: string };
