@@ -96,5 +96,6 @@ const TEST_MACHINE: Machine = {
   limits: { mayRaise: true, hard: {} },
   measure: async () => ({ systemCpus: 2, memoryUsage: 1024 * 1024 }),
   disk: async () => undefined,
+  diskAt: () => undefined,
   addresses: () => ({ name: 'eth0', address: '192.0.2.7' }),
 };

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import type { AgentConfig } from '../../src/wire/agent.ts';
 import { BusServer } from './bus/bus-server.ts';
+import { Images } from './content/images/images.ts';
 import { SystemFiles } from './content/system-files/system-files.ts';
 import { MountedContent } from './content/volume-mounts/mounted-content.ts';
 import { Volumes } from './content/volumes/volumes.ts';
@@ -43,6 +44,7 @@ import { Inventory } from './supervise/inventory.ts';
 import { pruneAll } from './supervise/pruning.ts';
 import { forgetGone } from './supervise/removal.ts';
 import { Supervisor } from './supervise/supervisor.ts';
+import { wantedImages } from './supervise/wanted-images.ts';
 import { Tunnel } from './tunnel/tunnel.ts';
 import { Updater } from './update/updater.ts';
 
@@ -55,6 +57,7 @@ const ENDLESS = { total: Infinity, available: Infinity };
  */
 export function createParts(config: Config, deps: AgentDependencies) {
   const { clock, random, log, database, machine } = deps;
+  const architecture = machine.architecture === 'auto' ? 'amd64' : machine.architecture;
   const startedAt = clock.wall();
   const metrics = createAgentMetrics();
   const identity = loadIdentity(deps.identity, database, log);
@@ -75,6 +78,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
       machine: {
         instance: identity.current.instance,
         nodeUuid: identity.current.node?.uuid ?? '',
+        scopeOf: (uuid) => (own.owns(uuid) ? 'local' : 'managed'),
         volumesDirectory,
         timeZone: timeZoneInForce({ config, wanted: responses.sent.config }),
         limits: machine.limits,
@@ -150,7 +154,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
   });
   const artifacts = deps.artifacts({
     ...{ clock, random, log, metrics },
-    platform: { os: 'linux', architecture: machine.architecture === 'auto' ? 'amd64' : machine.architecture },
+    platform: { os: 'linux', architecture },
     observed: supervisor,
     own: () => localArtifacts.own,
     reach: () => ({ policy: policy.policy, ownAddresses: deps.ownAddresses }),
@@ -220,9 +224,26 @@ export function createParts(config: Config, deps: AgentDependencies) {
     ...further,
   ];
 
+  const imagesWanted = () => wantedImages(supervisor, own.within(responses.sent).registries);
+  const images = new Images({
+    ...{ engine, log, architecture },
+    policy: () => policy.policy,
+    registry: (id) => responses.sent.registries.get(id),
+    connection: () => supervisor.connection,
+    pull: (request, onProgress, signal) => supervisor.pullByHand(request, onProgress, signal),
+    room: async () => {
+      const { dataDirectory } = supervisor.facts ?? {};
+      // The directory of an engine on another machine says nothing here.
+      return dataDirectory && engine.url.startsWith('unix:') ? machine.diskAt(dataDirectory) : undefined;
+    },
+    usersOf: (name) => imagesWanted().get(name) ?? [],
+    disown: (id) => supervisor.forgetImage(id),
+  });
+
   const pruning = {
     ...{ engine, database, log, clock, random, machine, settings },
     containers: () => supervisor.containers,
+    wantedReferences: () => new Set(imagesWanted().keys()),
     pruneArtifacts: (kind?: ArtifactKind) => artifacts.prune(kind),
   };
   const actions = new Actions({
@@ -288,6 +309,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
       own,
       ...{ registries, localArtifacts, runtimeClasses },
       volumes,
+      images,
       systemFiles,
       artifacts,
       sessions,

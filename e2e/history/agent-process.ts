@@ -84,6 +84,9 @@ function remoteEngine(instance: string): CompleteEngine {
     imageBytes: async () => 0,
     tag: simple('tag', 2),
     imageNames: simple('imageNames', 0),
+    listImages: async () => [],
+    imageUses: async () => [],
+    loadImages: async () => {},
     resume: simple('resume', 1),
     create: simple('create', 1),
     async start(id, signal) {

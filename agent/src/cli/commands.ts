@@ -2,6 +2,7 @@ import { AGENT_COMMANDS } from './commands/agent.ts';
 import type { Command } from './commands/command.ts';
 import { CONTENT_COMMANDS } from './commands/content.ts';
 import { DEPLOY_COMMANDS } from './commands/deploy.ts';
+import { IMAGE_COMMANDS } from './commands/images.ts';
 import { MAINTENANCE_COMMANDS } from './commands/maintenance.ts';
 import { MICROSERVICE_COMMANDS } from './commands/microservices.ts';
 import { OWN_CONTENT_COMMANDS } from './commands/own-content.ts';
@@ -12,6 +13,7 @@ export const COMMANDS: readonly Command[] = [
   ...AGENT_COMMANDS,
   ...MICROSERVICE_COMMANDS,
   ...DEPLOY_COMMANDS,
+  ...IMAGE_COMMANDS,
   ...CONTENT_COMMANDS,
   ...OWN_CONTENT_COMMANDS,
   ...VOLUME_COMMANDS,

@@ -7,7 +7,7 @@ import { operationReply } from '../../server/fields.ts';
 import type { Operation, Operations } from '../../server/operations.ts';
 
 /** What a pull says of itself besides what every operation says. */
-export interface PullMembers {
+export interface ArtifactPullMembers {
   name: string;
   registryId: number;
   /** 0..100 */
@@ -19,11 +19,11 @@ export interface PullMembers {
 /** What pulls of models and knowledge need of the agent. */
 export interface PullingAgent {
   readonly localArtifacts: Pick<LocalArtifacts, 'pull' | 'pullable'>;
-  readonly artifactPulls: Readonly<Record<ArtifactKind, Operations<PullMembers>>>;
+  readonly artifactPulls: Readonly<Record<ArtifactKind, Operations<ArtifactPullMembers>>>;
 }
 
 /** Begins to pull an artifact of the machine itself. Throws CONFLICT while an operation of this name is under way. */
-export function beginPull(kind: ArtifactKind, artifact: LocalArtifact, agent: PullingAgent): Operation<PullMembers> {
+export function beginPull(kind: ArtifactKind, artifact: LocalArtifact, agent: PullingAgent): Operation<ArtifactPullMembers> {
   requireIdle(kind, artifact.view.name, agent);
   const { name, registryId } = artifact.view;
   const members = { name, registryId: registryIdOf(registryId), progress: 0, bytesDownloaded: 0, bytesTotal: 0 };

@@ -4,7 +4,7 @@ import type { ArtifactManifest, LocalArtifacts } from '../../../local/artifacts.
 import { LocalApiError, toApiError } from '../../server/errors.ts';
 import type { Operation } from '../../server/operations.ts';
 import { routesWith } from '../../server/route.ts';
-import { beginPull, type PullingAgent, type PullMembers, pullReply, requireIdle } from '../content/artifact-pulls.ts';
+import { beginPull, type PullingAgent, type ArtifactPullMembers, pullReply, requireIdle } from '../content/artifact-pulls.ts';
 
 /** What deploying models and knowledge needs of the agent. */
 export interface ArtifactDeployDependencies {
@@ -16,7 +16,7 @@ export interface ArtifactDeployDependencies {
 const { upload } = routesWith<ArtifactDeployDependencies>('deploy');
 
 /** A pull that was begun, or why it was not. */
-type BegunPull = Operation<PullMembers> | { name: string; error: string };
+type BegunPull = Operation<ArtifactPullMembers> | { name: string; error: string };
 
 /** Models and knowledge that are deployed on this machine by manifests of one or several documents. */
 export const DEPLOY_ARTIFACT_ROUTES = ARTIFACT_KINDS.flatMap((kind) => {
