@@ -45,7 +45,19 @@ export interface LocalAgentOptions {
   engine?: MemoryEngine;
   controller?: FakeController;
   /** instead of those in memory; `data` is their folder */
-  deps?: Partial<Pick<AgentDependencies, 'database' | 'identity' | 'ownMicroservices' | 'artifacts' | 'revocations'>>;
+  deps?: Partial<
+    Pick<
+      AgentDependencies,
+      | 'database'
+      | 'identity'
+      | 'ownMicroservices'
+      | 'localRegistries'
+      | 'localArtifacts'
+      | 'localRuntimeClasses'
+      | 'artifacts'
+      | 'revocations'
+    >
+  >;
   /** settings are written to the file of settings and taken from there; absent: `refusedSettings` says what happens */
   writesSettings?: boolean;
 }
@@ -153,7 +165,12 @@ export class LocalAgent implements AsyncDisposable {
   }
 
   ask(method: string, path: string, body?: unknown, bearer: string | undefined = this.token): Promise<Asked> {
-    return this.#ask(method, path, bearer ? { authorization: `Bearer ${bearer}` } : {}, body && JSON.stringify(body));
+    return this.#ask(
+      method,
+      path,
+      bearer ? { authorization: `Bearer ${bearer}` } : {},
+      body === undefined ? undefined : JSON.stringify(body),
+    );
   }
 
   /** Sends a manifest as a multipart form. */
