@@ -6,6 +6,9 @@ import { AGENT_VERSION } from './domain/names.ts';
 import type { Policy } from './domain/policy.ts';
 import type { OtherAgentContainer } from './engine-port/ownership.ts';
 import type { Scope } from './link/membership.ts';
+import type { ManifestMicroservice } from './local/manifest.ts';
+import { deployRefusal } from './local/refusal.ts';
+import type { ApplyMembers } from './local-api/routes/deploy/deploy-microservice.ts';
 import type { LoadMembers, PullMembers } from './local-api/routes/images/routes.ts';
 import { Operations } from './local-api/server/operations.ts';
 import { createParts } from './parts.ts';
@@ -24,7 +27,7 @@ export function createAgent(config: Config, deps: AgentDependencies) {
   );
   const { supervisor, inventory, settings, pruning, content, images, systemFiles, artifacts, sessions, tunnel, parts } =
     rest;
-  const { actions, reporter, membership, provisioning, apply, applyLogging } = rest;
+  const { actions, reporter, membership, provisioning, own, volumes, apply, applyLogging } = rest;
   const { clock, log, database, machine } = deps;
   /** of everything that was begun for the local API */
   const over = new AbortController();
@@ -46,6 +49,8 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     imageLoads: new Operations<LoadMembers>({ clock, signal: over.signal }),
     /** the models or knowledge of this machine */
     artifacts: (kind: ArtifactKind): ArtifactItem[] => artifacts.items(kind),
+    /** the volumes of this machine */
+    volumes,
     /** the volume mounts of this machine, without their content */
     volumeMounts: () => content.items,
     /** the sets of the system's files on this machine, without their content */
@@ -92,9 +97,20 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     get tunnel() {
       return tunnel.state;
     },
-    /** The view of a microservice, as the controller last sent it or as it last ran. */
+    /** The view of a microservice, as it was last sent or deployed, or as it last ran. */
     view: (uuid: string): MicroserviceView | undefined =>
-      responses.sent.microservices?.views.get(uuid) ?? supervisor.record(uuid)?.lastGood,
+      own.viewsWith(responses.sent.microservices?.views).get(uuid) ?? supervisor.record(uuid)?.lastGood,
+    /** who wants a microservice: a controller, or the machine itself */
+    sourceOf: (uuid: string): 'managed' | 'local' => (own.owns(uuid) ? 'local' : 'managed'),
+    /** the microservices of the machine itself */
+    own,
+    /** Why this machine takes no such microservice, for people. */
+    refusalOf: (microservice: ManifestMicroservice): string | undefined =>
+      deployRefusal(microservice, {
+        ...{ policy, facts: supervisor.facts },
+        registries: own.within(responses.sent).registries,
+      }),
+    microserviceApplies: new Operations<ApplyMembers>({ clock, signal: over.signal }),
     get connection() {
       return membership.connection;
     },

@@ -18,6 +18,7 @@ import { settingsWithoutEffect } from './domain/settings-without-effect.ts';
 import { ENGINE_SOCKETS, findEngineUrl, socketOf } from './engines/find.ts';
 import { openEngine } from './engines/open.ts';
 import { fetchAuthority } from './link/trust.ts';
+import { localRowSchema } from './local/row.ts';
 import { changeSettings } from './local-api/routes/system/change-settings.ts';
 import { ControlChannels } from './local-api/routes/workload/control-channels.ts';
 import { localApi } from './local-api/routes.ts';
@@ -41,6 +42,7 @@ import { bufferedSink, createLog, errorText } from './machine/log.ts';
 import { type LogFileLimits, logFileWriter } from './machine/log-files.ts';
 import { localMachine, ownAddresses } from './machine/machine.ts';
 import { filesOnDisk } from './machine/mounted-files.ts';
+import { mountsInUse } from './machine/mounts.ts';
 import { ownContainerId } from './machine/own-container.ts';
 import { ownLogReader } from './machine/own-log.ts';
 import { isPortTaken } from './machine/port-probe.ts';
@@ -136,6 +138,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     identity: identityFile(join(config.diskDirectory, 'identity.json'), clock.wall, (path) =>
       log.error({ setAside: path }, 'The identity could not be read and was set aside; provision the agent again'),
     ),
+    ownMicroservices: openRows(join(config.diskDirectory, 'local', 'microservices'), localRowSchema),
     machine: localMachine(config.diskDirectory),
     policy,
     fileProblems: () =>
@@ -151,6 +154,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       mountedPlaces: engineSocket ? mountedPlaces : () => [],
     },
     prepareMounts: (spec, group) => prepareMounts(spec, group, join(config.diskDirectory, 'volumes')),
+    mountsInUse,
     mountedFiles: filesOnDisk(join(config.diskDirectory, 'volumes')),
     artifacts: (needs) =>
       new Artifacts({

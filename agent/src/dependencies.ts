@@ -8,9 +8,11 @@ import type { Random } from './domain/jitter.ts';
 import type { PathFacts, Policy } from './domain/policy.ts';
 import type { Engine } from './engine-port/engine.ts';
 import type { Transport } from './link/client.ts';
+import type { LocalRow } from './local/row.ts';
 import type { CdiDevices } from './machine/cdi.ts';
 import type { Machine } from './machine/machine.ts';
 import type { MountedFiles } from './machine/mounted-files.ts';
+import type { MountInUse } from './machine/mounts.ts';
 import type { OwnLog, StartedPrograms } from './sessions/session.ts';
 import type { Database } from './state/database.ts';
 import type { IdentityStore } from './state/identity.ts';
@@ -29,6 +31,8 @@ export interface AgentDependencies {
   engine(instance: string): Engine;
   database: Database;
   identity: IdentityStore;
+  /** the microservices of the machine itself */
+  ownMicroservices: Rows<LocalRow>;
   machine: Machine;
   /** how requests to the controller are sent; absent: by HTTP */
   transport?: Transport;
@@ -39,6 +43,8 @@ export interface AgentDependencies {
   places: PathFacts;
   /** makes the directories that a container binds */
   prepareMounts: MachineAccess['prepareMounts'];
+  /** the mounts of this machine */
+  mountsInUse(): readonly MountInUse[];
   /** where what the agent writes for containers lies */
   mountedFiles: MountedFiles;
   /** what keeps the models and knowledge of this machine */

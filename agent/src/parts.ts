@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
-import type { AgentConfig } from '../../src/wire/agent.ts';
+import type { AgentConfig, RegistryView } from '../../src/wire/agent.ts';
 import { BusServer } from './bus/bus-server.ts';
 import { Images } from './content/images/images.ts';
 import { SystemFiles } from './content/system-files/system-files.ts';
 import { MountedContent } from './content/volume-mounts/mounted-content.ts';
+import { Volumes } from './content/volumes/volumes.ts';
 import type { AgentDependencies } from './dependencies.ts';
 import type { ArtifactKind } from './domain/artifact.ts';
 import type { Config, LogLevel } from './domain/config.ts';
@@ -27,13 +28,14 @@ import { Membership } from './link/membership.ts';
 import { Provisioning } from './link/provisioning.ts';
 import { Reporter } from './link/reporter.ts';
 import { SavedResponses } from './link/saved-responses.ts';
+import { OwnMicroservices } from './local/own-microservices.ts';
 import { createAgentMetrics } from './local-api/routes/probes/metrics-page.ts';
 import { RouterPart } from './router/router.ts';
 import { Sessions } from './sessions/sessions.ts';
 import { LocalTokens } from './state/local-tokens.ts';
 import { loadIdentity } from './state/own-identity.ts';
 import { Adoption } from './supervise/adoption.ts';
-import { applyDesired } from './supervise/apply.ts';
+import { type ApplyDependencies, applyDesired } from './supervise/apply.ts';
 import { createMachineAccess } from './supervise/executors/machine-access.ts';
 import { Inventory } from './supervise/inventory.ts';
 import { pruneAll } from './supervise/pruning.ts';
@@ -45,6 +47,9 @@ import { Updater } from './update/updater.ts';
 
 /** A disk whose size cannot be known. */
 const ENDLESS = { total: Infinity, available: Infinity };
+
+/** No registry is defined on this machine. */
+const NO_REGISTRIES: ReadonlyMap<number, RegistryView> = new Map();
 
 /**
  * Makes the parts of an agent, each after the parts that it is given; only events lead back. It is long because it names
@@ -62,6 +67,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     protectedPaths: deps.protectedPaths,
     places: deps.places,
   };
+  const volumesDirectory = join(config.diskDirectory, 'volumes');
   const responses = new SavedResponses({ database, log, metrics });
   const link = new Link();
   const adoption = new Adoption({ engine, identity, database, log, isAlive: deps.isAlive });
@@ -72,16 +78,25 @@ export function createParts(config: Config, deps: AgentDependencies) {
       machine: {
         instance: identity.current.instance,
         nodeUuid: identity.current.node?.uuid ?? '',
-        volumesDirectory: join(config.diskDirectory, 'volumes'),
+        volumesDirectory,
         timeZone: timeZoneInForce({ config, wanted: responses.sent.config }),
         limits: machine.limits,
       },
-      registries: responses.sent.registries,
-      views: responses.sent.microservices?.views,
+      registries: own.within(responses.sent).registries,
+      views: own.viewsWith(responses.sent.microservices?.views),
       policy: policy.policy,
     }),
-    machine: createMachineAccess(policy, deps),
+    noteStop: (uuid, isStopped) => own.noteStop(uuid, isStopped),
+    machine: createMachineAccess(policy, { ...deps, whileVolumesStay: (make) => volumes.whileVolumesStay(make) }),
     adopt: (signal) => adoption.adopt(signal),
+  });
+  const own = new OwnMicroservices({
+    ...{ rows: deps.ownMicroservices, clock, log, observed: supervisor },
+    registries: () => NO_REGISTRIES,
+    changed: () => {
+      apply();
+      link.changed();
+    },
   });
   const inventory = new Inventory({
     ...{ engine, clock, log, supervisor, adoption },
@@ -109,6 +124,13 @@ export function createParts(config: Config, deps: AgentDependencies) {
     authority: deps.apiAuthority,
   });
   tokens.onRevoked(() => content.prepare(supervisor.desired));
+  const volumes = new Volumes({
+    directory: volumesDirectory,
+    ...{ database, clock, log, engine, observed: supervisor, places: deps.places, mountsInUse: deps.mountsInUse },
+    sentView: (uuid) => own.viewsWith(responses.sent.microservices?.views)?.get(uuid),
+    // No control plane runs on a node in this version.
+    isControlPlane: () => false,
+  });
   const systemFiles = new SystemFiles({
     files: deps.mountedFiles,
     ...{ clock, random, log, observed: supervisor },
@@ -169,13 +191,13 @@ export function createParts(config: Config, deps: AgentDependencies) {
     changed: () => link.changed(),
   });
   const further: readonly Part[] = [...(updater ? [updater] : []), sessions, tunnel, busServer, router];
-  const parts: readonly Part[] = [content, systemFiles, artifacts, ...further];
+  const parts: readonly Part[] = [content, volumes, systemFiles, artifacts, own, ...further];
 
-  const wanted = () => wantedImages(supervisor, responses.sent.registries);
+  const imagesWanted = () => wantedImages(supervisor, own.within(responses.sent).registries);
   const images = new Images({
     ...{ engine, log, architecture },
     policy: () => policy.policy,
-    registry: (id) => responses.sent.registries.get(id),
+    registry: (id) => own.within(responses.sent).registries.get(id),
     connection: () => supervisor.connection,
     pull: (request, onProgress, signal) => supervisor.pullByHand(request, onProgress, signal),
     room: async () => {
@@ -183,14 +205,14 @@ export function createParts(config: Config, deps: AgentDependencies) {
       // The directory of an engine on another machine says nothing here.
       return dataDirectory && engine.url.startsWith('unix:') ? machine.diskAt(dataDirectory) : undefined;
     },
-    usersOf: (name) => wanted().get(name) ?? [],
+    usersOf: (name) => imagesWanted().get(name) ?? [],
     disown: (id) => supervisor.forgetImage(id),
   });
 
   const pruning = {
     ...{ engine, database, log, clock, random, machine, settings },
     containers: () => supervisor.containers,
-    wantedReferences: () => new Set(wanted().keys()),
+    wantedReferences: () => new Set(imagesWanted().keys()),
     pruneArtifacts: (kind?: ArtifactKind) => artifacts.prune(kind),
   };
   const actions = new Actions({
@@ -204,12 +226,14 @@ export function createParts(config: Config, deps: AgentDependencies) {
   });
   const reporter = new Reporter({
     ...{ clock, startedAt, machine, identity, responses, actions, inventory, supervisor, settings, parts, link },
+    reported: (statuses) => own.reported(statuses),
     cdiDevices: deps.cdiDevices,
     refusedSettings: () => refusedSettings(settingsSources()),
     fileProblems: deps.fileProblems,
   });
   const membership = new Membership({
     ...{ config, clock, random, log, metrics, database, identity, link, responses, actions, settings },
+    own: { keep: () => own.keep(responses.sent), removeAll: () => own.removeAll() },
     boot: randomUUID(),
     transport: deps.transport,
     controllerCa: deps.controllerCa,
@@ -222,11 +246,18 @@ export function createParts(config: Config, deps: AgentDependencies) {
     ...{ config, log, machine, identity, responses, membership, actions },
     engineKind: () => supervisor.facts?.kind ?? config.containerEngine,
     microservices: () => supervisor.present,
+    isOwn: (uuid) => own.owns(uuid),
     adopt: () => adoption.adoptNow(supervisor),
     fetchAuthority: deps.fetchAuthority,
   });
 
-  const applied = { responses, policy, parts, supervisor, settingsChanged: applyLogging };
+  const wanted: ApplyDependencies['wanted'] = {
+    get sent() {
+      return own.within(responses.sent);
+    },
+    desired: (rules) => own.desired(responses.desired(rules), rules),
+  };
+  const applied = { wanted, policy, parts, supervisor, settingsChanged: applyLogging };
   const apply = (registries?: ReadonlySet<number>): void => applyDesired(applied, registries);
   apply();
   responses.onChange(apply);
@@ -245,6 +276,8 @@ export function createParts(config: Config, deps: AgentDependencies) {
     ...{
       content,
       images,
+      own,
+      volumes,
       systemFiles,
       artifacts,
       sessions,

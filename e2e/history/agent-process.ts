@@ -73,6 +73,7 @@ function remoteEngine(instance: string): CompleteEngine {
     },
     foreignContainers: simple('foreignContainers', 0),
     containersOfOtherAgents: simple('containersOfOtherAgents', 0),
+    allBinds: simple('allBinds', 0),
     become: () => {},
     network: simple('network', 0),
     ensureNetwork: simple('ensureNetwork', 0),

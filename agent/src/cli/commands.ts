@@ -1,15 +1,19 @@
 import { AGENT_COMMANDS } from './commands/agent.ts';
 import type { Command } from './commands/command.ts';
 import { CONTENT_COMMANDS } from './commands/content.ts';
+import { DEPLOY_COMMANDS } from './commands/deploy.ts';
 import { IMAGE_COMMANDS } from './commands/images.ts';
 import { MAINTENANCE_COMMANDS } from './commands/maintenance.ts';
 import { MICROSERVICE_COMMANDS } from './commands/microservices.ts';
+import { VOLUME_COMMANDS } from './commands/volumes.ts';
 
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
   ...AGENT_COMMANDS,
   ...MICROSERVICE_COMMANDS,
   ...IMAGE_COMMANDS,
+  ...DEPLOY_COMMANDS,
   ...CONTENT_COMMANDS,
+  ...VOLUME_COMMANDS,
   ...MAINTENANCE_COMMANDS,
 ];

@@ -1,6 +1,5 @@
 import { isIP } from 'node:net';
 import { join } from 'node:path';
-import type { VolumeMapping } from '../../../src/api/container/index.ts';
 import {
   BRIDGE_HOSTS,
   BRIDGE_ZONE,
@@ -19,6 +18,7 @@ import { stringMap } from './digest.ts';
 import { LABEL_REBUILD_COUNT } from './names.ts';
 import type { BareStepOf } from './step.ts';
 import { registryNotHonoured } from './target.ts';
+import { isVolumeName, volumePath } from './volume.ts';
 import { type ResolvedMapping, tokenCover, tokenPath, tokenTarget } from './volume-mounts.ts';
 
 /** The input of a container spec besides the view: this machine and this agent. */
@@ -148,19 +148,6 @@ function hostOf(text: string): { name: string; address: string } {
   return { name: text.slice(0, colon), address: text.slice(colon + 1) };
 }
 
-/** A volume's name is one path segment, so that what the controller sends cannot leave the volumes' directory. */
-const VOLUME_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
-
-/** Where a `volume` mapping's data lives on this machine. */
-function volumePath(mapping: VolumeMapping, uuid: string, volumesDirectory: string): string {
-  const name = mapping.hostDestination;
-  if (!VOLUME_NAME.test(name)) throw new EngineError('Invalid', `volume name "${name}" is not a plain name`);
-  if (!VOLUME_NAME.test(uuid)) throw new EngineError('Invalid', 'the uuid is not a plain name');
-  return mapping.scope === 'shared'
-    ? join(volumesDirectory, 'shared', name)
-    : join(volumesDirectory, 'data', uuid, name);
-}
-
 /** What the agent writes: a container reads it only, since the agent follows links in it. */
 function ownMount(
   path: string,
@@ -185,7 +172,7 @@ function mountOf(mapping: ResolvedMapping, uuid: string, context: SpecContext): 
 
 /** Models or knowledge, in the one directory that their catalog names. */
 function projectionMount(catalog: ArtifactCatalog, context: SpecContext): ContainerSpec['mounts'][number] {
-  if (!VOLUME_NAME.test(catalog.uuid)) throw new EngineError('Invalid', 'the uuid is not a plain name');
+  if (!isVolumeName(catalog.uuid)) throw new EngineError('Invalid', 'the uuid is not a plain name');
   return {
     source: projectionPath(catalog, context.volumesDirectory),
     target: catalog.bindPath,

@@ -29,6 +29,8 @@ export interface ProvisioningDependencies {
   adopt(): Promise<void>;
   /** microservices on this machine */
   microservices(): string[];
+  /** whether a microservice is the machine's own, of which the controller does not know */
+  isOwn(uuid: string): boolean;
   /** fetches the authority that a join string names */
   fetchAuthority(controllerUrl: string, digest: string): Promise<string>;
 }
@@ -59,12 +61,12 @@ export class Provisioning {
    * it: a machine that cannot save it stays a node.
    */
   async deprovision(scope: Scope, signal?: AbortSignal): Promise<{ controllerTold?: boolean }> {
-    const { identity, membership, microservices } = this.#deps;
+    const { identity, membership, microservices, isOwn } = this.#deps;
     const { node } = identity.current;
     if (!node && (scope === 'local' || microservices().length === 0))
       throw new AgentError('CONFLICT', 'the agent is not provisioned');
     return this.#alone(async () => {
-      const removed = scope === 'all' ? microservices() : [];
+      const removed = scope === 'all' ? microservices().filter((uuid) => !isOwn(uuid)) : [];
       // It has the key of the membership that ends.
       const client = node && membership.newClient(node.controllerUrl, node.ca, node);
       try {
@@ -144,13 +146,15 @@ export class Provisioning {
       );
       const node: Node = { uuid: reply.uuid, name: reply.name, namespace: reply.namespace, controllerUrl, ca };
       saving('the machine is no node yet; the same join string works again within 20 minutes', () => {
+        // What a former membership left to the machine has to be its own before another list comes.
+        membership.clear();
         membership.makeWay();
         // The saved responses are those of an earlier controller.
         responses.forget();
         responses.reload();
         // Counts and failures are of the node that asked; the same node keeps its own, or it would reboot once more.
         if (node.uuid !== before.node?.uuid) actions.forget();
-        const { joining, ending, ...rest } = identity.current;
+        const { joining, ...rest } = identity.current;
         // Last: until then the machine is what it was.
         identity.become({ ...rest, node });
       });

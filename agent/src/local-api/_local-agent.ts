@@ -44,7 +44,7 @@ export interface LocalAgentOptions {
   engine?: MemoryEngine;
   controller?: FakeController;
   /** instead of those in memory; `data` is their folder */
-  deps?: Partial<Pick<AgentDependencies, 'database' | 'identity' | 'artifacts' | 'revocations'>>;
+  deps?: Partial<Pick<AgentDependencies, 'database' | 'identity' | 'ownMicroservices' | 'artifacts' | 'revocations'>>;
   /** settings are written to the file of settings and taken from there; absent: `refusedSettings` says what happens */
   writesSettings?: boolean;
 }

@@ -1,10 +1,12 @@
 import { spellingsOf } from '../../../src/lib/path-pattern.ts';
 import { AUTH_ROUTES, type AuthDependencies } from './routes/auth/routes.ts';
 import { CONTENT_ROUTES, type ContentDependencies } from './routes/content/routes.ts';
+import { DEPLOY_MICROSERVICE_ROUTES, type DeployDependencies } from './routes/deploy/microservices.ts';
 import { IMAGE_ROUTES, type ImagesRouteDependencies } from './routes/images/routes.ts';
 import { MICROSERVICE_ROUTES, type MicroserviceDependencies } from './routes/microservices/routes.ts';
 import { PROBE_ROUTES, type ProbeDependencies } from './routes/probes/routes.ts';
 import { SYSTEM_ROUTES, type SystemDependencies } from './routes/system/routes.ts';
+import { VOLUME_ROUTES, type VolumeDependencies } from './routes/volumes/routes.ts';
 import { WORKLOAD_ROUTES, type WorkloadDependencies } from './routes/workload/routes.ts';
 import type { LocalRoute } from './server/route.ts';
 import { createRouter, type PathRow } from './server/router.ts';
@@ -17,6 +19,8 @@ type LocalApiDependencies = { agent: ServedAgent } & ProbeDependencies &
   WorkloadDependencies &
   ContentDependencies &
   ImagesRouteDependencies &
+  DeployDependencies &
+  VolumeDependencies &
   MicroserviceDependencies;
 
 /** The routes of the local API. */
@@ -27,6 +31,8 @@ export const ROUTES: readonly LocalRoute<LocalApiDependencies>[] = [
   ...WORKLOAD_ROUTES,
   ...CONTENT_ROUTES,
   ...IMAGE_ROUTES,
+  ...DEPLOY_MICROSERVICE_ROUTES,
+  ...VOLUME_ROUTES,
   ...MICROSERVICE_ROUTES,
 ];
 
@@ -42,11 +48,9 @@ const FORM = 'this form of exec sessions and log streams';
 
 /** Paths that answer 501 (docs/spec/agent-local-api.md#routes-that-are-not-built). */
 const LATER: readonly [pattern: string, missing: string][] = [
-  ...['/v1/volumes', '/v1/deploy'].flatMap((path): [string, string][] => [
-    [path, PART],
-    [`${path}/*`, PART],
-    [`${path}:*`, PART],
-  ]),
+  ['/v1/deploy', PART],
+  ['/v1/deploy/*', PART],
+  ['/v1/deploy:*', PART],
   ['/v1/models:*', PART],
   ['/v1/knowledge:*', PART],
   ['/v1/system/controlplane*', PART],

@@ -278,7 +278,8 @@ interface Mount {
   place: string;
 }
 
-function mountsOf(process: string): Mount[] {
+/** The mounts that a process sees, by its id or `self`; none where it has ended. */
+export function mountsOf(process: string): Mount[] {
   return mountTable(process)
     .split('\n')
     .flatMap((line) => {

@@ -1,12 +1,18 @@
 import type { Rows } from './rows.ts';
 
 /** Rows in memory. */
-export function memoryRows<T>(): Rows<T> {
-  const all = new Map<string, T>();
+export function memoryRows<T>(all = new Map<string, T>()): Rows<T> {
+  const unreadable = new Map<string, string>();
   return {
     all,
-    unreadable: new Map(),
-    save: (id, row) => void all.set(id, row),
-    remove: (id) => void all.delete(id),
+    unreadable,
+    save: (id, row) => {
+      all.set(id, structuredClone(row));
+      unreadable.delete(id);
+    },
+    remove: (id) => {
+      all.delete(id);
+      unreadable.delete(id);
+    },
   };
 }

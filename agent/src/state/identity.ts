@@ -33,6 +33,8 @@ const identitySchema = z.object({
   revocations: z.int().nonnegative().optional(),
   /** the membership that has ended, whose saved responses are still to be cleared; says what ended with it */
   ending: z.enum(['all', 'local']).optional(),
+  /** with `all`: a person ended it on the machine, so that the machine's own microservices end as well */
+  endsOwn: z.boolean().optional(),
 });
 
 /** The identity of this agent. */

@@ -35,6 +35,6 @@ test('images of what runs are known also while it is not known what the node is 
     ...newRecord('a'),
     lastGood: makeView({ uuid: 'a', application: 'shop', name: 'a', imageId: 'a:1', registryId: 1 }),
   });
-  const wanted = wantedImages({ desired: undefined, present: ['a'], record }, registries);
+  const wanted = wantedImages({ desired: [], present: ['a'], record }, registries);
   expect([...wanted.keys()]).toEqual(['docker.io/library/a:1']);
 });

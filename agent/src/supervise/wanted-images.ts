@@ -6,8 +6,8 @@ import { pullReference } from '../domain/target.ts';
 
 /** Knowledge of the microservices of this machine. */
 export interface ImageWants {
-  /** undefined while it is not known what the node is to run */
-  readonly desired: readonly Entry[] | undefined;
+  /** those that are to run, as far as is known */
+  readonly desired: readonly Entry[];
   /** microservices that have a container, or may have one */
   readonly present: readonly string[];
   record(uuid: string): Pick<MicroserviceRecord, 'lastGood'> | undefined;
@@ -19,7 +19,7 @@ export interface ImageWants {
  */
 export function wantedImages(wants: ImageWants, registries: ReadonlyMap<number, RegistryView>): Map<string, string[]> {
   const views: MicroserviceView[] = [
-    ...(wants.desired ?? []).flatMap((entry) => (entry.kind === 'run' ? [entry.view] : [])),
+    ...wants.desired.flatMap((entry) => (entry.kind === 'run' ? [entry.view] : [])),
     ...wants.present.flatMap((uuid) => wants.record(uuid)?.lastGood ?? []),
   ];
   const wanted = new Map<string, Set<string>>();

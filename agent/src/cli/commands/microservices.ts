@@ -88,9 +88,11 @@ export const MICROSERVICE_COMMANDS: readonly Command[] = [
     usage: '<microservice>',
     words: { max: 1 },
     about: 'Remove the container of a microservice; volumes stay',
+    flags: { cleanup: { about: 'let the next volume prune take its private volumes whatever their age' } },
     run: async (context) => {
       const id = required(context, 'the microservice');
-      const data = await context.client.call<{ warning?: string }>('DELETE', pathOf(id));
+      const path = `${pathOf(id)}${context.flags.cleanup ? '?cleanup=true' : ''}`;
+      const data = await context.client.call<{ warning?: string }>('DELETE', path);
       show(context, data, () => `${id}: removed${data.warning ? `; ${data.warning}` : ''}\n`);
     },
   },

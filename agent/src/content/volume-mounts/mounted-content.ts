@@ -66,7 +66,7 @@ export class MountedContent implements Part<'volumeMounts'> {
   }
 
   /** Writes the tokens of what is to run, before it is made, and of what runs although it may not change. */
-  prepare(desired: readonly Entry[] | undefined): void {
+  prepare(desired: readonly Entry[]): void {
     this.#unused.noteChange();
     const views = presentViews(desired, this.#deps.observed);
     this.#accounts.apply(views.flatMap(({ next, lastGood }) => next ?? lastGood ?? []));

@@ -144,6 +144,20 @@ export class DockerEngine implements CompleteEngine {
     return others.sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
+  async allBinds(signal?: AbortSignal): Promise<{ container: string; source: string }[]> {
+    const items = await this.#api.call<ListItem[]>('GET', '/containers/json', { query: { all: '1' }, signal });
+    const binds: { container: string; source: string }[] = [];
+    for (const { Id } of items) {
+      // A container that went away between the two calls binds nothing.
+      const answer = await this.#api.call<InspectAnswer | undefined>('GET', `/containers/${Id}/json`, {
+        ...{ signal, tolerate: [404] },
+      });
+      for (const { Source } of answer?.Mounts ?? [])
+        if (Source) binds.push({ container: plainName(answer?.Name), source: Source });
+    }
+    return binds;
+  }
+
   become(instance: string): void {
     this.#instance = instance;
     this.#network = undefined;

@@ -91,6 +91,17 @@ export class MemoryEngine implements Engine, ExecPort, LogPort {
     return [];
   }
 
+  /** what containers of others bind, by their names */
+  readonly othersBind = new Map<string, string>();
+
+  async allBinds(): Promise<{ container: string; source: string }[]> {
+    await this.faults.before?.('allBinds', '');
+    const own = [...this.#items.values()].flatMap(({ name, binds = [] }) =>
+      binds.map(({ source }) => ({ container: name, source })),
+    );
+    return [...own, ...[...this.othersBind].map(([container, source]) => ({ container, source }))];
+  }
+
   become(): void {}
 
   async network(): Promise<EngineNetwork | undefined> {

@@ -13,8 +13,8 @@ export interface PrunableAgent {
   readonly supervisor: {
     readonly engine: { state: 'connected' | 'connecting' | 'lost'; error?: string };
     readonly facts: { kind: string } | undefined;
-    /** undefined while it is not known what the node is to run */
-    readonly desired: readonly unknown[] | undefined;
+    /** each microservice of the machine is wanted, or is known not to be */
+    readonly knowsAll: boolean;
     readonly local: {
       /** Removes stopped containers that nothing needs; `kept` has those that could not be removed, with the reason. */
       prune(): Promise<{ removed: string[]; kept: Record<string, string> }>;
@@ -127,9 +127,9 @@ function messageOf(mode: PruneMode | 'images', { supervisor }: PrunableAgent, do
   if (mode === 'volumes')
     return 'Volumes are never pruned here: skerry-agent volume prune lists those that nothing uses';
   if (mode === 'containers')
-    return supervisor.desired
+    return supervisor.knowsAll
       ? 'Stopped containers of this agent that no microservice needs'
-      : 'It is not known what this node is to run, so all containers stay';
+      : 'It is not known whether all microservices here are wanted, so containers of those that may be stay';
   const uncounted = done.get('images')?.isUncounted ? '; the engine did not count them all' : '';
   return `Only images that this agent pulled${uncounted}`;
 }
