@@ -319,19 +319,6 @@ describe('a prune', () => {
     expect(outcome(await ask('POST', '/v1/images:prune?mode=all'))).toEqual([400, 'INVALID_ARGUMENT']);
   });
 
-  test('leaves an image that a microservice is to run and has no container of yet', async () => {
-    await running();
-    await ask('POST', '/v1/images:pull', { image: 'registry.example/next:1' });
-    engine.faults.before = (operation) => {
-      if (operation === 'create' || operation === 'pull') throw new EngineError('Failed', 'not now');
-    };
-    const next = plainView({ uuid: randomUUID(), name: 'next', imageId: 'registry.example/next:1' });
-    local.controller.change({ microservices: [next] });
-    await until('the wish', () => local.agent.supervisor.desired?.some(({ uuid }) => uuid === next.uuid));
-    await ask('POST', '/v1/images:prune');
-    expect(engine.images.has('registry.example/next:1')).toBe(true);
-  });
-
   test('a prune of volumes removes nothing, and says where they are pruned', async () => {
     const { status, body } = await ask('POST', '/v1/system/prune?mode=volumes');
     expect(status).toBe(200);
