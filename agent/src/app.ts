@@ -12,7 +12,6 @@ import type { ApplyMembers } from './local-api/routes/deploy/deploy-microservice
 import type { LoadMembers, PullMembers } from './local-api/routes/images/routes.ts';
 import { Operations } from './local-api/server/operations.ts';
 import { createParts } from './parts.ts';
-import type { Sessions } from './sessions/sessions.ts';
 import type { Identity, Node } from './state/identity.ts';
 import { type PrunedImages, pruneImages, runPruning } from './supervise/pruning.ts';
 import { untilRemoved } from './supervise/removal.ts';
@@ -73,10 +72,8 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     get clockOffset(): number {
       return link.client?.offset ?? 0;
     },
-    /** Begins an exec session of a user on this machine. */
-    exec: (...args: Parameters<Sessions['exec']>) => sessions.exec(...args),
-    /** The log of a microservice; with `follow` it goes on when the container starts again or is replaced. */
-    logs: (...args: Parameters<Sessions['logs']>) => sessions.logs(...args),
+    /** sessions of users on this machine */
+    sessions: sessions.local,
     /** Replaces the policy. Containers keep running, unless the policy has `stopRefused`. */
     setPolicy(next: Policy): void {
       policy.policy = next;

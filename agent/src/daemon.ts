@@ -210,7 +210,6 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     log,
     api: localApi({
       ...{ agent, adminToken, channels },
-      logs: sink,
       changeSettings: (set: Record<string, unknown>) => changeSettings(file, set, agent, reload),
       reload,
       stop: () => stopping.abort(),

@@ -78,6 +78,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
       machine: {
         instance: identity.current.instance,
         nodeUuid: identity.current.node?.uuid ?? '',
+        scopeOf: (uuid) => (own.owns(uuid) ? 'local' : 'managed'),
         volumesDirectory,
         timeZone: timeZoneInForce({ config, wanted: responses.sent.config }),
         limits: machine.limits,
@@ -275,9 +276,9 @@ export function createParts(config: Config, deps: AgentDependencies) {
     pruning,
     ...{
       content,
-      images,
       own,
       volumes,
+      images,
       systemFiles,
       artifacts,
       sessions,

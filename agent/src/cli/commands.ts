@@ -11,8 +11,8 @@ import { VOLUME_COMMANDS } from './commands/volumes.ts';
 export const COMMANDS: readonly Command[] = [
   ...AGENT_COMMANDS,
   ...MICROSERVICE_COMMANDS,
-  ...IMAGE_COMMANDS,
   ...DEPLOY_COMMANDS,
+  ...IMAGE_COMMANDS,
   ...CONTENT_COMMANDS,
   ...VOLUME_COMMANDS,
   ...MAINTENANCE_COMMANDS,

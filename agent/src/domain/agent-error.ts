@@ -1,6 +1,13 @@
 /** An operation that cannot be done now, in the words of the local API. */
 export class AgentError extends Error {
-  readonly code: 'INVALID_ARGUMENT' | 'FORBIDDEN' | 'CONFLICT' | 'NOT_FOUND' | 'INTERNAL' | 'UNAVAILABLE';
+  readonly code:
+    | 'INVALID_ARGUMENT'
+    | 'FORBIDDEN'
+    | 'CONFLICT'
+    | 'NOT_FOUND'
+    | 'INTERNAL'
+    | 'UNAVAILABLE'
+    | 'EXEC_START_TIMEOUT';
   /** for programs */
   readonly details: Record<string, unknown> | undefined;
   constructor(

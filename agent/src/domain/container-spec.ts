@@ -15,7 +15,7 @@ import { EngineError } from '../engine-port/error.ts';
 import type { EngineFacts } from '../engine-port/facts.ts';
 import { type ArtifactCatalog, catalogsOf, projectionPath } from './artifact.ts';
 import { stringMap } from './digest.ts';
-import { LABEL_REBUILD_COUNT } from './names.ts';
+import { CUSTOMARY_LABELS, LABEL_REBUILD_COUNT } from './names.ts';
 import type { BareStepOf } from './step.ts';
 import { registryNotHonoured } from './target.ts';
 import { isVolumeName, volumePath } from './volume.ts';
@@ -25,6 +25,8 @@ import { type ResolvedMapping, tokenCover, tokenPath, tokenTarget } from './volu
 export interface SpecContext {
   instance: string;
   nodeUuid: string;
+  /** who wants a microservice: a controller, or the machine itself (docs/spec/agent-local-api.md#stamps) */
+  scopeOf(uuid: string): 'managed' | 'local';
   /** agent-managed volumes live below */
   volumesDirectory: string;
   timeZone: string;
@@ -52,7 +54,7 @@ export function containerSpec(step: BareStepOf<'create'>, context: SpecContext):
     image: view.imageId,
     imageId: step.imageId,
     labels: labelsOf(step, context),
-    env: envOf(view, context),
+    env: envOf(step, context),
     user: userOf(view),
     aliases: view.hostNetworkMode ? [] : aliasesOf(view),
     ports: view.hostNetworkMode ? [] : view.portMappings,
@@ -81,37 +83,60 @@ const OF_MACHINE: ReadonlySet<string> = new Set(BRIDGE_HOSTS);
  * Every label of the agent is set, also with an empty value: containers inherit the labels of their image, and an image
  * must not be able to forge those of the agent.
  */
-function labelsOf(step: BareStepOf<'create'>, { instance, nodeUuid }: SpecContext): Record<string, string> {
-  const { view } = step;
+function labelsOf(step: BareStepOf<'create'>, context: SpecContext): Record<string, string> {
+  const { view, uuid } = step;
   const annotations = Object.entries(stringMap(view.annotations)).filter(([key]) => !isReservedLabel(key));
   return {
+    ...customaryLabels(view),
     ...Object.fromEntries(annotations),
-    [CONTAINER_LABELS.agent]: instance,
-    [CONTAINER_LABELS.uuid]: step.uuid,
+    [CONTAINER_LABELS.agent]: context.instance,
+    [CONTAINER_LABELS.uuid]: uuid,
     [CONTAINER_LABELS.application]: view.application,
     [CONTAINER_LABELS.microservice]: view.name,
-    [CONTAINER_LABELS.node]: nodeUuid,
+    [CONTAINER_LABELS.node]: context.nodeUuid,
     [CONTAINER_LABELS.revision]: view.revision,
     [CONTAINER_LABELS.digest]: step.digest,
     [CONTAINER_LABELS.generation]: String(step.generation),
     [LABEL_REBUILD_COUNT]: String(step.rebuildCount),
+    [CONTAINER_LABELS.scope]: context.scopeOf(uuid),
+    [CONTAINER_LABELS.role]: roleOf(view),
+    [CONTAINER_LABELS.system]: String(view.isSystem),
+    [CONTAINER_LABELS.engine]: context.facts.kind,
+    [CONTAINER_LABELS.hostNetwork]: String(view.hostNetworkMode),
+    [CONTAINER_LABELS.healthCheck]: String(view.healthCheck.test.length > 0),
   };
+}
+
+/** An annotation may say otherwise: they identify nothing here. */
+const customaryLabels = ({ name, application }: MicroserviceView): Record<string, string> => ({
+  [CUSTOMARY_LABELS.name]: name,
+  [CUSTOMARY_LABELS.instance]: `${application}.${name}`,
+  [CUSTOMARY_LABELS.partOf]: application,
+  [CUSTOMARY_LABELS.managedBy]: 'skerry-agent',
+});
+
+/** What a microservice is for its machine. */
+function roleOf({ isSystem, isRouter, isBus, isController }: MicroserviceView): string {
+  if (!isSystem) return 'workload';
+  if (isRouter) return 'router';
+  if (isBus) return 'bus';
+  return isController ? 'controller' : 'workload';
 }
 
 function isReservedLabel(key: string): boolean {
   return key.startsWith(RESERVED_LABEL_PREFIX);
 }
 
-function envOf(view: MicroserviceView, { nodeUuid, timeZone, facts }: SpecContext): string[] {
+function envOf({ view, uuid }: BareStepOf<'create'>, { nodeUuid, scopeOf, timeZone, facts }: SpecContext): string[] {
   const own = view.env.filter(({ key }) => !key.startsWith(RESERVED_ENV_PREFIX));
   const reserved: Record<string, string> = {
     MICROSERVICE_UID: view.uuid,
     MICROSERVICE_NAME: view.name,
     APPLICATION_NAME: view.application,
     NODE_UID: nodeUuid,
-    SCOPE: 'managed',
+    SCOPE: scopeOf(uuid),
     RUNTIME_ENGINE: facts.kind,
-    ROLE: 'workload',
+    ROLE: roleOf(view),
   };
   return [
     ...(own.some(({ key }) => key === 'TZ') ? [] : [`TZ=${timeZone || 'UTC'}`]),

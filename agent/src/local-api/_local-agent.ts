@@ -19,6 +19,7 @@ import { filesInMemory } from '../machine/_mounted-files.ts';
 import { systemClock } from '../machine/clock.ts';
 import { exchange } from '../machine/http.ts';
 import { bufferedSink } from '../machine/log.ts';
+import { ownLogReader } from '../machine/own-log.ts';
 import { LocalAuthority } from '../state/local-authority.ts';
 import { type ChangedSettings, changeSettings } from './routes/system/change-settings.ts';
 import { ControlChannels } from './routes/workload/control-channels.ts';
@@ -89,6 +90,7 @@ export class LocalAgent implements AsyncDisposable {
       clock: this.clock,
       engine: () => engine,
       mountedFiles: this.files,
+      ownLog: ownLogReader(this.logs, undefined),
     });
     this.#channels = new ControlChannels(this.agent);
   }
@@ -114,7 +116,6 @@ export class LocalAgent implements AsyncDisposable {
     const adminToken = new AdminToken(config.tokenFile, agent);
     this.#api = localApi({
       ...{ agent, adminToken, channels: this.#channels },
-      logs,
       changeSettings: (set) => this.#changeSettings(set),
       reload: () => {},
       stop: () => {},

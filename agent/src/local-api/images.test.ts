@@ -206,6 +206,17 @@ describe('a load', () => {
     expect(engine.images.get(name)).toBe(before);
   });
 
+  test('a name that a microservice begins to use while the engine gets the layers is not taken', async () => {
+    writeFileSync(file(), saveImage(image('other'), name));
+    engine.faults.before = async (operation) => {
+      if (operation !== 'load') return;
+      engine.faults.before = undefined;
+      await running(name);
+    };
+    expect(await load()).toMatchObject({ status: 'failed', error: { code: 'CONFLICT' } });
+    expect(engine.images.get(name)).toBe(imageIdOf(name));
+  });
+
   test('the same image under a name that a microservice uses is loaded, and so is an image that it waits for', async () => {
     writeFileSync(file(), saveImage(image('x'), name));
     await load();

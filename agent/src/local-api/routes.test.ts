@@ -42,8 +42,13 @@ const REQUESTS: Record<string, string> = {
   'POST /v1/knowledge:pull': 'NOT_IMPLEMENTED',
   'POST /v1/system/controller/x': 'NOT_IMPLEMENTED',
   'POST /v1/system/config/switch': 'NOT_IMPLEMENTED',
-  'POST /v1/ms/web/exec/sessions': 'NOT_IMPLEMENTED',
-  'GET /v1/microservices/web/logs:stream': 'NOT_IMPLEMENTED',
+  'POST /v1/ms/web/exec/sessions': 'createExecSession',
+  'GET /v1/microservices/web/exec/sessions/1': 'getExecSession',
+  'GET /v1/ms/web/exec/sessions/1:attach': 'attachExecSession',
+  'GET /v1/ms/web/exec/sessions/:attach': 'getExecSession',
+  'DELETE /v1/ms/web/exec/sessions/1:attach': 'METHOD_NOT_ALLOWED',
+  'GET /v1/microservices/web/logs:stream': 'streamMicroserviceLogs',
+  'GET /v1/system/logs:stream': 'streamLogs',
   'GET /v1/auth/tokens/x': 'NOT_FOUND',
 };
 for (const [request, answer] of Object.entries(REQUESTS))

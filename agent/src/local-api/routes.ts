@@ -4,7 +4,9 @@ import { CONTENT_ROUTES, type ContentDependencies } from './routes/content/route
 import { DEPLOY_MICROSERVICE_ROUTES, type DeployDependencies } from './routes/deploy/microservices.ts';
 import { IMAGE_ROUTES, type ImagesRouteDependencies } from './routes/images/routes.ts';
 import { MICROSERVICE_ROUTES, type MicroserviceDependencies } from './routes/microservices/routes.ts';
+import { SESSION_ROUTES, type SessionDependencies } from './routes/microservices/sessions.ts';
 import { PROBE_ROUTES, type ProbeDependencies } from './routes/probes/routes.ts';
+import { OWN_LOG_ROUTES, type OwnLogDependencies } from './routes/system/logs.ts';
 import { SYSTEM_ROUTES, type SystemDependencies } from './routes/system/routes.ts';
 import { VOLUME_ROUTES, type VolumeDependencies } from './routes/volumes/routes.ts';
 import { WORKLOAD_ROUTES, type WorkloadDependencies } from './routes/workload/routes.ts';
@@ -18,22 +20,26 @@ type LocalApiDependencies = { agent: ServedAgent } & ProbeDependencies &
   AuthDependencies &
   WorkloadDependencies &
   ContentDependencies &
-  ImagesRouteDependencies &
   DeployDependencies &
   VolumeDependencies &
-  MicroserviceDependencies;
+  ImagesRouteDependencies &
+  MicroserviceDependencies &
+  SessionDependencies &
+  OwnLogDependencies;
 
 /** The routes of the local API. */
 export const ROUTES: readonly LocalRoute<LocalApiDependencies>[] = [
   ...PROBE_ROUTES,
   ...SYSTEM_ROUTES,
+  ...OWN_LOG_ROUTES,
   ...AUTH_ROUTES,
   ...WORKLOAD_ROUTES,
   ...CONTENT_ROUTES,
-  ...IMAGE_ROUTES,
   ...DEPLOY_MICROSERVICE_ROUTES,
   ...VOLUME_ROUTES,
+  ...IMAGE_ROUTES,
   ...MICROSERVICE_ROUTES,
+  ...SESSION_ROUTES,
 ];
 
 /** Second spellings of the beginnings of paths (docs/spec/agent-local-api.md#routes). */
@@ -44,21 +50,19 @@ const SPELLINGS = [
 ] as const;
 
 const PART = 'this part of the local API';
-const FORM = 'this form of exec sessions and log streams';
 
 /** Paths that answer 501 (docs/spec/agent-local-api.md#routes-that-are-not-built). */
 const LATER: readonly [pattern: string, missing: string][] = [
-  ['/v1/deploy', PART],
-  ['/v1/deploy/*', PART],
-  ['/v1/deploy:*', PART],
+  ...['/v1/deploy'].flatMap((path): [string, string][] => [
+    [path, PART],
+    [`${path}/*`, PART],
+    [`${path}:*`, PART],
+  ]),
   ['/v1/models:*', PART],
   ['/v1/knowledge:*', PART],
   ['/v1/system/controlplane*', PART],
   ['/v1/system/controller*', PART],
-  ['/v1/system/logs:stream*', PART],
   ['/v1/system/config/switch*', PART],
-  ['/v1/ms/{id}/exec/sessions*', FORM],
-  ['/v1/ms/{id}/logs:stream*', FORM],
 ];
 
 function* pathRows(): Generator<PathRow> {

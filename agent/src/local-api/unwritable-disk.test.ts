@@ -72,6 +72,8 @@ const CHANGES: Record<string, Row> = {
   'DELETE /v1/deploy/microservices/{id}': { command: ['ms', 'rm', 'skerry-agent.own'] },
   'DELETE /v1/ms/{id}': { command: ['ms', 'rm', 'shop.queue'], elsewhere: 'the engine has the containers' },
   'POST /v1/ms/{id}/kill': { elsewhere: 'a signal is sent once' },
+  'POST /v1/ms/{id}/exec/sessions': { elsewhere: 'a session ends with the agent' },
+  'DELETE /v1/ms/{id}/exec/sessions/{sessionId}': { elsewhere: 'a session ends with the agent' },
   'POST /v1/system/reload': { elsewhere: 'it reads' },
   'POST /v1/system/stop': { command: ['stop'], elsewhere: 'it ends the process' },
   'POST /v1/auth/tokens/revoke': { elsewhere: 'tokens.test.ts has it on a disk that takes no writes' },

@@ -179,6 +179,11 @@ export class Supervisor implements Observed {
     return this.#desired.entries;
   }
 
+  /** Whether it is known that a microservice without an entry is not to run here. */
+  isUnwanted(uuid: string): boolean {
+    return isUnwanted(this.#desired, { uuid, isKept: this.record(uuid)?.isKept });
+  }
+
   get knowsAll(): boolean {
     const { desired } = this;
     if (!this.#desired.isListKnown && this.#deps.sources().machine.nodeUuid !== '') return false;
@@ -216,6 +221,10 @@ export class Supervisor implements Observed {
     return this.#network?.gateway;
   }
 
+  get records(): Records {
+    return this.#records.all;
+  }
+
   /** The kind of the engine while it is connected, or why it is not. */
   get connection(): { engine: string } | { problem: string } {
     const { engine } = this;
@@ -241,10 +250,6 @@ export class Supervisor implements Observed {
   forgetImage(id: string): void {
     const { database } = this.#deps;
     if (database.images().has(id)) this.#records.attempt(() => database.forgetImage(id));
-  }
-
-  get records(): Records {
-    return this.#records.all;
   }
 
   record(uuid: string): MicroserviceRecord | undefined {

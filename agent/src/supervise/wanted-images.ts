@@ -6,7 +6,7 @@ import { pullReference } from '../domain/target.ts';
 
 /** Knowledge of the microservices of this machine. */
 export interface ImageWants {
-  /** those that are to run, as far as is known */
+  /** what the machine is to run, as far as it is known */
   readonly desired: readonly Entry[];
   /** microservices that have a container, or may have one */
   readonly present: readonly string[];

@@ -74,6 +74,8 @@ export interface ListItem {
 export interface InspectAnswer {
   Id: string;
   Name: string;
+  /** a time */
+  Created?: string;
   Image: string;
   /** times in nanoseconds */
   Config: { Labels?: Record<string, string>; Healthcheck?: { Test?: string[]; Interval?: number; Timeout?: number } };

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { CONTAINER_LABELS } from '../../../../src/api/names.ts';
 import { readTar } from '../../../../src/lib/tar/read.ts';
-import { LABEL_REBUILD_COUNT } from '../../domain/names.ts';
+import { LABEL_REBUILD_COUNT, STAMPS } from '../../domain/names.ts';
 import type { EngineEvent } from '../../engine-port/connection.ts';
 import type { Container } from '../../engine-port/container.ts';
 import type { ContainerSpec } from '../../engine-port/container-spec.ts';
@@ -201,6 +201,8 @@ export class MemoryEngine implements Engine, ExecPort, LogPort {
         generation: Number(spec.labels[CONTAINER_LABELS.generation] ?? 0),
         imageId,
         state: 'created',
+        createdAt: this.#now(),
+        stamps: Object.fromEntries(Object.entries(spec.labels).filter(([name]) => STAMPS.includes(name))),
         startedAt: 0,
         finishedAt: 0,
         exitCode: 0,

@@ -12,6 +12,7 @@ export const API_ERRORS = {
   INTERNAL: 500,
   NOT_IMPLEMENTED: 501,
   UNAVAILABLE: 503,
+  EXEC_START_TIMEOUT: 504,
 } as const;
 export type ApiErrorCode = keyof typeof API_ERRORS;
 

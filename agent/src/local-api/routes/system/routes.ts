@@ -6,12 +6,11 @@ import { AGENT_VERSION } from '../../../domain/names.ts';
 import type { VolumePruneReport } from '../../../domain/volume.ts';
 import { ENGINE_KINDS } from '../../../engine-port/facts.ts';
 import type { OtherAgentContainer } from '../../../engine-port/ownership.ts';
-import { errorText, type LogBuffer, type LogEntry } from '../../../machine/log.ts';
+import { errorText } from '../../../machine/log.ts';
 import type { Node } from '../../../state/identity.ts';
 import type { Claims } from '../../../state/token.ts';
 import { LocalApiError } from '../../server/errors.ts';
-import { choice, logFields, logLine, queryFlag, tailOf } from '../../server/fields.ts';
-import { followedBy, mapLines } from '../../server/lines.ts';
+import { choice, queryFlag } from '../../server/fields.ts';
 import { routesWith } from '../../server/route.ts';
 import { prunedVolume } from '../volumes/routes.ts';
 import type { ChangedSettings } from './change-settings.ts';
@@ -31,7 +30,6 @@ import {
 /** What the routes of the agent itself need of it. */
 export interface SystemDependencies {
   agent: SystemAgent & DescribedAgent & NamingAgent & PrunableAgent;
-  logs: LogBuffer;
   /** Writes settings to the file; returns those that were refused. */
   changeSettings(set: Record<string, unknown>): ChangedSettings | Promise<ChangedSettings>;
   reload(): void;
@@ -222,26 +220,6 @@ export const SYSTEM_ROUTES = [
       status: 'ok',
       removed: await agent.removeOrphans(name, signal),
     }),
-  }),
-  route({
-    method: 'GET',
-    path: '/v1/system/logs',
-    operation: 'getLogs',
-    summary: 'What the agent has logged',
-    access: 'admin',
-    query: () => z.object(logFields()),
-    reply: { form: 'bare', schema: () => z.object({ entries: z.array(logLine()) }), line: logLine },
-    handler: ({ query, signal, deps: { logs } }) => {
-      const { since = -Infinity, until = Infinity } = query;
-      const asked = ({ timestamp }: LogEntry) => Date.parse(timestamp) >= since && Date.parse(timestamp) <= until;
-      const line = (entry: LogEntry) => ({
-        ts: entry.timestamp,
-        stream: 'stdout' as const,
-        line: JSON.stringify(entry),
-      });
-      const entries = logs.entries.filter(asked).slice(-tailOf(query)).map(line);
-      return query.follow ? followedBy(entries, mapLines(logs.follow(signal), line)) : { entries };
-    },
   }),
   route({
     method: 'GET',
