@@ -93,7 +93,6 @@ describe('the local API', () => {
   const answers: Record<string, [string, string, number, string?]> = {
     'an unknown route': ['GET', '/v1/nonsense', 404, 'NOT_FOUND'],
     'a method that the route does not have': ['PUT', '/v1/system/status', 405, 'METHOD_NOT_ALLOWED'],
-    'a route that is not implemented': ['GET', '/v1/volumes', 501, 'NOT_IMPLEMENTED'],
     'an empty list of images': ['GET', '/v1/images', 200],
     'an unknown pull of an image': ['GET', '/v1/images:pull/x', 404, 'NOT_FOUND'],
     'a route of the control plane': ['GET', '/v1/system/controlplane', 501, 'NOT_IMPLEMENTED'],
@@ -121,7 +120,6 @@ describe('the local API', () => {
     'unknown knowledge': ['GET', '/v1/knowledge/nobody', 404, 'NOT_FOUND'],
     'a prune of knowledge': ['POST', '/v1/knowledge:prune', 200],
     'setting the position, which is not implemented': ['POST', '/v1/system/gps', 501, 'NOT_IMPLEMENTED'],
-    'a pull by hand, which is not implemented': ['POST', '/v1/models:pull', 501, 'NOT_IMPLEMENTED'],
     'the settings': ['GET', '/v1/system/config', 200],
   };
   for (const [name, [method, path, status, code]] of Object.entries(answers))
@@ -130,6 +128,11 @@ describe('the local API', () => {
       const answer = await ask(method, path);
       expect([answer.status, answer.body.error?.code]).toEqual([status, code]);
     });
+
+  test('refuses a GET request with a body, whose members would count for nothing', async () => {
+    const { status, body } = await ask('GET', '/v1/ms', { source: 'local' });
+    expect([status, body.error?.message]).toEqual([400, 'this request has a body; its members belong to the query']);
+  });
 
   test('lists every supported engine in its version', async () => {
     const { body } = await ask('GET', '/v1/system/version');

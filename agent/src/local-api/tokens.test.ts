@@ -142,6 +142,9 @@ describe('a revocation', () => {
       expect((await revoke(body)).status).toBe(400);
     expect((await revoke({})).body.error?.message).toBe('jti: give jti, subject, or both');
     expect((await revoke({ token: 'x' })).body.error?.message).toBe('token is no member of this body');
+    const twice = { token: local.token, body: '{"jti":"aaaaaaaa","subject":"s","jti":"bbbbbbbb"}' };
+    const answer = await ask('socket', 'POST', '/v1/auth/tokens/revoke', twice);
+    expect([answer.status, answer.body.error?.message]).toEqual([400, 'the body has the member "jti" twice']);
   });
 
   test('leaves the command line a way where it ends the admin token: another one is written at once', async () => {
