@@ -141,7 +141,8 @@ export function createParts(config: Config, deps: AgentDependencies) {
   const volumes = new Volumes({
     directory: volumesDirectory,
     ...{ database, clock, log, engine, observed: supervisor, places: deps.places, mountsInUse: deps.mountsInUse },
-    sentView: (uuid) => own.viewsWith(responses.sent.microservices?.views)?.get(uuid),
+    views: () => own.viewsWith(responses.sent.microservices?.views),
+    sourceOf: (uuid) => (own.owns(uuid) ? 'local' : 'managed'),
     // No control plane runs on a node in this version.
     isControlPlane: () => false,
   });

@@ -23,7 +23,11 @@ export interface PullingAgent {
 }
 
 /** Begins to pull an artifact of the machine itself. Throws CONFLICT while an operation of this name is under way. */
-export function beginPull(kind: ArtifactKind, artifact: LocalArtifact, agent: PullingAgent): Operation<ArtifactPullMembers> {
+export function beginPull(
+  kind: ArtifactKind,
+  artifact: LocalArtifact,
+  agent: PullingAgent,
+): Operation<ArtifactPullMembers> {
   requireIdle(kind, artifact.view.name, agent);
   const { name, registryId } = artifact.view;
   const members = { name, registryId: registryIdOf(registryId), progress: 0, bytesDownloaded: 0, bytesTotal: 0 };

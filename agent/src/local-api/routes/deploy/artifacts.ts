@@ -4,7 +4,13 @@ import type { ArtifactManifest, LocalArtifacts } from '../../../local/artifacts.
 import { LocalApiError, toApiError } from '../../server/errors.ts';
 import type { Operation } from '../../server/operations.ts';
 import { routesWith } from '../../server/route.ts';
-import { beginPull, type PullingAgent, type ArtifactPullMembers, pullReply, requireIdle } from '../content/artifact-pulls.ts';
+import {
+  type ArtifactPullMembers,
+  beginPull,
+  type PullingAgent,
+  pullReply,
+  requireIdle,
+} from '../content/artifact-pulls.ts';
 
 /** What deploying models and knowledge needs of the agent. */
 export interface ArtifactDeployDependencies {
