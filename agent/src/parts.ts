@@ -29,6 +29,7 @@ import { Provisioning } from './link/provisioning.ts';
 import { Reporter } from './link/reporter.ts';
 import { SavedResponses } from './link/saved-responses.ts';
 import { OwnMicroservices } from './local/own-microservices.ts';
+import { localRegistryNumber } from './local/registry-number.ts';
 import { createAgentMetrics } from './local-api/routes/probes/metrics-page.ts';
 import { RouterPart } from './router/router.ts';
 import { Sessions } from './sessions/sessions.ts';
@@ -198,7 +199,11 @@ export function createParts(config: Config, deps: AgentDependencies) {
   const images = new Images({
     ...{ engine, log, architecture },
     policy: () => policy.policy,
-    registry: (id) => own.within(responses.sent).registries.get(id),
+    // A registry of the machine itself comes before a registry of the controller with the same number.
+    registry: (id) => {
+      const { registries } = own.within(responses.sent);
+      return registries.get(localRegistryNumber(id)) ?? registries.get(id);
+    },
     connection: () => supervisor.connection,
     pull: (request, onProgress, signal) => supervisor.pullByHand(request, onProgress, signal),
     room: async () => {

@@ -123,6 +123,7 @@ describe('a pull by hand', () => {
   const refused: Record<string, [object, number, RegExp]> = {
     'the cache of the machine': [{ registryId: 2 }, 400, /registryId 2 is the cache of this machine/],
     'an unknown registry': [{ registryId: 9 }, 400, /registryId 9 is not a registry that this machine knows/],
+    'a number that no registry has': [{ registryId: -7 }, 400, /registryId "-7" is not the number of a registry/],
     'a hub': [{ registryId: 8 }, 400, /registryId 8 is a hub/],
     'a platform of one word': [{ platform: 'linux' }, 400, /platform "linux" is not a platform/],
     'a platform with a query': [{ platform: 'linux/amd64&x=1' }, 400, /is not a platform/],

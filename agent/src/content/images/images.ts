@@ -63,7 +63,7 @@ export class Images {
       throw new AgentError('INVALID_ARGUMENT', `image "${image.slice(0, 200)}" is not a reference of an image`);
     const refused = registryRefusal(registryId, target.reference, policy);
     if (refused) throw new AgentError('FORBIDDEN', refused);
-    return { reference: image, registryId: registryId ?? 0, platform, pull: target };
+    return { reference: image, registryId: registry?.id ?? registryId ?? 0, platform, pull: target };
   }
 
   #registry(id: number | undefined): RegistryView | undefined {
