@@ -148,11 +148,17 @@ describe('a pull by hand', () => {
   });
 
   test('by the command line shows the image, or the error of the operation', async () => {
-    expect(await cli('image', 'pull', 'shop/web:1')).toEqual({ code: 0, out: 'shop/web:1: pulled\n', err: '' });
+    expect(await cli('image', 'pull', 'shop/web:1')).toEqual({
+      ...{ code: 0, out: 'shop/web:1: pulled\n', err: 'shop/web:1: 100 %\n' },
+    });
     engine.faults.before = (operation) => {
       if (operation === 'pull') throw new EngineError('ImageNotFound', 'no image');
     };
-    expect(await cli('image', 'pull', 'shop/web:2')).toEqual({ code: 4, out: '', err: 'Error[NOT_FOUND]: no image\n' });
+    expect(await cli('image', 'pull', 'shop/web:2')).toEqual({
+      code: 4,
+      out: '',
+      err: 'Error[NOT_FOUND]: shop/web:2: no image\nSee: skerry-agent image ls\n',
+    });
     expect((await cli('image', 'pull', 'x:1', '--registry', 'x')).code).toBe(2);
   });
 });

@@ -48,6 +48,8 @@ interface Row {
 
 const [web, queue] = [randomUUID(), randomUUID()];
 
+const VOLUMES = 'the directories go; volumes.engine.test.ts has it on a disk that takes no writes';
+
 /** What the routes do, by method and path. A route that is not here fails the test. */
 const CHANGES: Record<string, Row> = {
   'POST /v1/system/provision': { command: ['provision', 'JOIN'], needsNoNode: true },
@@ -77,6 +79,9 @@ const CHANGES: Record<string, Row> = {
   'POST /v1/system/reload': { elsewhere: 'it reads' },
   'POST /v1/system/stop': { command: ['stop'], elsewhere: 'it ends the process' },
   'POST /v1/auth/tokens/revoke': { elsewhere: 'tokens.test.ts has it on a disk that takes no writes' },
+  'DELETE /v1/volumes/{uuid}': { elsewhere: VOLUMES },
+  'DELETE /v1/volumes/shared/{name}': { elsewhere: VOLUMES },
+  'POST /v1/volumes:prune': { elsewhere: VOLUMES },
   'POST /v1/system/gps': { elsewhere: 'it is not built' },
 };
 
