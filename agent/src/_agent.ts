@@ -64,6 +64,8 @@ export function testDependencies(
     restart: () => {},
     instanceChanged: () => {},
     fetchAuthority,
+    async *readDevice() {},
+    lookUp: async () => '',
     ssh: NO_SSH,
     ...NO_SESSION_FILES,
     ...chosen,
@@ -89,4 +91,5 @@ const TEST_MACHINE: Machine = {
   measure: async () => ({ systemCpus: 2, memoryUsage: 1024 * 1024 }),
   disk: async () => undefined,
   addresses: () => ({ name: 'eth0', address: '192.0.2.7' }),
+  hardware: () => ({ 'board-serial': 'board 1' }),
 };

@@ -21,12 +21,14 @@ import {
 import { setPath } from './domain/system-files.ts';
 import { latestOf } from './engine-port/container.ts';
 import { Actions } from './link/actions.ts';
+import { EdgeGuard } from './link/edge-guard.ts';
 import { Link } from './link/link.ts';
 import { Membership } from './link/membership.ts';
 import { Provisioning } from './link/provisioning.ts';
 import { Reporter } from './link/reporter.ts';
 import { SavedResponses } from './link/saved-responses.ts';
 import { createAgentMetrics } from './local-api/routes/probes/metrics-page.ts';
+import { Position } from './position/position.ts';
 import { RouterPart } from './router/router.ts';
 import { Sessions } from './sessions/sessions.ts';
 import { loadIdentity } from './state/own-identity.ts';
@@ -50,6 +52,8 @@ const ENDLESS = { total: Infinity, available: Infinity };
 export function createParts(config: Config, deps: AgentDependencies) {
   const { clock, random, log, database, machine } = deps;
   const startedAt = clock.wall();
+  /** of this process */
+  const life = { isStopping: false, settingsSince: startedAt };
   const metrics = createAgentMetrics();
   const identity = loadIdentity(deps.identity, database, log);
   const engine = deps.engine(identity.current.instance);
@@ -90,6 +94,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     engine: { kind: supervisor.facts?.kind, url: engine.url },
     foreignContainers: inventory.foreignContainers,
     hasInterface: (name) => machine.addresses(name) !== undefined,
+    position: position.reported,
   });
   const settings = (): AgentConfig => settingsInForce(settingsSources());
   const applyLogging = (): void => {
@@ -97,10 +102,23 @@ export function createParts(config: Config, deps: AgentDependencies) {
     deps.setLogging((logLevel?.toUpperCase() ?? config.logLevel) as LogLevel, settings());
   };
 
+  const position: Position = new Position({
+    ...{ config, clock, random, log, settings, readDevice: deps.readDevice, lookUp: deps.lookUp },
+    changed: () => link.changed(),
+  });
+  const edgeGuard = new EdgeGuard({
+    ...{ config, clock, log, identity, hardware: () => machine.hardware() },
+    changed: () => {
+      membership.refusalChanged();
+      link.changed();
+    },
+  });
+
   const content = new MountedContent({
     files: deps.mountedFiles,
     ...{ clock, log, observed: supervisor },
     identity: () => identity.current,
+    namespace: () => identity.current.node?.namespace ?? config.namespace,
     authority: deps.apiAuthority,
   });
   const systemFiles = new SystemFiles({
@@ -162,7 +180,15 @@ export function createParts(config: Config, deps: AgentDependencies) {
     changedAt: (set) => deps.mountedFiles.changedAt(setPath(set)),
     changed: () => link.changed(),
   });
-  const further: readonly Part[] = [...(updater ? [updater] : []), sessions, tunnel, busServer, router];
+  const further: readonly Part[] = [
+    ...(updater ? [updater] : []),
+    sessions,
+    tunnel,
+    busServer,
+    router,
+    position,
+    edgeGuard,
+  ];
   const parts: readonly Part[] = [content, systemFiles, artifacts, ...further];
 
   const pruning = {
@@ -184,12 +210,17 @@ export function createParts(config: Config, deps: AgentDependencies) {
     cdiDevices: deps.cdiDevices,
     refusedSettings: () => refusedSettings(settingsSources()),
     fileProblems: deps.fileProblems,
+    phase: () => {
+      if (life.isStopping) return 'stopping';
+      return supervisor.hasLooked || supervisor.engineProblem !== undefined ? 'running' : 'starting';
+    },
   });
-  const membership = new Membership({
+  const membership: Membership = new Membership({
     ...{ config, clock, random, log, metrics, database, identity, link, responses, actions, settings },
     boot: randomUUID(),
     transport: deps.transport,
-    controllerCa: deps.controllerCa,
+    controllerCa: deps.controllerCa ?? (() => undefined),
+    refusal: () => edgeGuard.refusal,
     report: (measurements) => reporter.report(measurements),
     reported: () => updater?.confirm(),
     acknowledgeGone: (uuids) => supervisor.acknowledgeGone(uuids),
@@ -200,6 +231,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     engineKind: () => supervisor.facts?.kind ?? config.containerEngine,
     microservices: () => supervisor.present,
     adopt: () => adoption.adoptNow(supervisor),
+    refusal: () => edgeGuard.refusal,
     fetchAuthority: deps.fetchAuthority,
   });
 
@@ -231,6 +263,10 @@ export function createParts(config: Config, deps: AgentDependencies) {
       provisioning,
       apply,
       applyLogging,
+      position,
+      edgeGuard,
+      life,
+      settingsSources,
     },
   };
 }

@@ -84,6 +84,7 @@ function machine(): Machine {
     limits: { mayRaise: true, hard: {} },
     disk: async () => undefined,
     addresses: () => ({ name: 'eth0', address: '192.0.2.7' }),
+    hardware: () => ({}),
     async measure() {
       turn++;
       return {

@@ -3,10 +3,12 @@ import type { Command } from './commands/command.ts';
 import { CONTENT_COMMANDS } from './commands/content.ts';
 import { MAINTENANCE_COMMANDS } from './commands/maintenance.ts';
 import { MICROSERVICE_COMMANDS } from './commands/microservices.ts';
+import { SETTINGS_COMMANDS } from './commands/settings.ts';
 
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
   ...AGENT_COMMANDS,
+  ...SETTINGS_COMMANDS,
   ...MICROSERVICE_COMMANDS,
   ...CONTENT_COMMANDS,
   ...MAINTENANCE_COMMANDS,

@@ -73,7 +73,19 @@ export interface LocalClientOptions {
   configFile: string;
   /** a unit of systemd starts the agent */
   isService?: boolean;
+  /** ms for an answer, instead of those of each call */
+  patience?: number;
+  /** learns what was asked, and how it was answered */
+  asked?(text: string): void;
   signal: AbortSignal;
+}
+
+interface CallOptions {
+  body?: unknown;
+  /** ms until the answer begins */
+  deadline?: number;
+  /** the time that the line names bounds what is done, not the answer */
+  isWhole?: boolean;
 }
 
 /** The local API as the command line uses it. */
@@ -85,7 +97,7 @@ export class LocalClient {
   }
 
   /** Calls a route and answers its data, out of the envelope where there is one. */
-  async call<T>(method: string, path: string, options?: { body?: unknown; deadline?: number }): Promise<T> {
+  async call<T>(method: string, path: string, options?: CallOptions): Promise<T> {
     const incoming = await this.#open(method, path, options);
     const text = (await readAll(incoming, 32 * 1024 * 1024, 60_000)).toString('utf8');
     return unwrap(text, incoming.statusCode ?? 0) as T;
@@ -119,12 +131,15 @@ export class LocalClient {
   async #open(
     method: string,
     path: string,
-    { body, deadline = 120_000 }: { body?: unknown; deadline?: number } = {},
+    { body, deadline = 120_000, isWhole = false }: CallOptions = {},
   ): Promise<IncomingMessage> {
-    const { socket, tokenFile, signal } = this.#options;
+    const { socket, tokenFile, patience, asked, signal } = this.#options;
     const token = this.#token(tokenFile);
+    const began = performance.now();
+    const note = (outcome: string) =>
+      asked?.(`${method} ${path}: ${outcome}, ${Math.round(performance.now() - began)} ms`);
     try {
-      return await open({
+      const incoming = await open({
         target: { socketPath: socket },
         method,
         path,
@@ -133,10 +148,13 @@ export class LocalClient {
           ...(body !== undefined && { 'content-type': 'application/json' }),
         },
         body: body === undefined ? undefined : JSON.stringify(body),
-        deadline,
+        deadline: isWhole ? deadline : (patience ?? deadline),
         signal,
       });
+      note(String(incoming.statusCode));
+      return incoming;
     } catch (error) {
+      note(error instanceof TransportError ? error.code : 'no answer');
       throw this.#unreachable(error);
     }
   }
@@ -155,6 +173,8 @@ export class LocalClient {
     if (!(error instanceof TransportError)) return error;
     const { socket, configFile, isService } = this.#options;
     if (error.code === 'EACCES') return new CliError('FORBIDDEN', `${socket} may not be opened`, AS_ROOT);
+    if (error.code === 'TIMEOUT')
+      return new CliError('TIMEOUT', `the agent at ${socket}: ${error.message}`, 'Give it more time with --timeout.');
     return new CliError(
       'DAEMON_UNAVAILABLE',
       `no agent answers at ${socket}`,

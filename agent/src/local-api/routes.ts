@@ -2,6 +2,7 @@ import { spellingsOf } from '../../../src/lib/path-pattern.ts';
 import { CONTENT_ROUTES, type ContentDependencies } from './routes/content/routes.ts';
 import { MICROSERVICE_ROUTES, type MicroserviceDependencies } from './routes/microservices/routes.ts';
 import { PROBE_ROUTES, type ProbeDependencies } from './routes/probes/routes.ts';
+import { SETTINGS_ROUTES, type SettingsDependencies } from './routes/settings/routes.ts';
 import { SYSTEM_ROUTES, type SystemDependencies } from './routes/system/routes.ts';
 import { WORKLOAD_ROUTES, type WorkloadDependencies } from './routes/workload/routes.ts';
 import type { LocalRoute } from './server/route.ts';
@@ -11,6 +12,7 @@ import type { LocalApi, ServedAgent } from './server/server.ts';
 /** What the local API needs of the agent and its process: the needs of each group of routes. */
 type LocalApiDependencies = { agent: ServedAgent } & ProbeDependencies &
   SystemDependencies &
+  SettingsDependencies &
   WorkloadDependencies &
   ContentDependencies &
   MicroserviceDependencies;
@@ -19,6 +21,7 @@ type LocalApiDependencies = { agent: ServedAgent } & ProbeDependencies &
 export const ROUTES: readonly LocalRoute<LocalApiDependencies>[] = [
   ...PROBE_ROUTES,
   ...SYSTEM_ROUTES,
+  ...SETTINGS_ROUTES,
   ...WORKLOAD_ROUTES,
   ...CONTENT_ROUTES,
   ...MICROSERVICE_ROUTES,
@@ -46,7 +49,6 @@ const LATER: readonly [pattern: string, missing: string][] = [
   ['/v1/system/controlplane*', PART],
   ['/v1/system/controller*', PART],
   ['/v1/system/logs:stream*', PART],
-  ['/v1/system/config/switch*', PART],
   ['/v1/ms/{id}/exec/sessions*', FORM],
   ['/v1/ms/{id}/logs:stream*', FORM],
   ['/v1/auth/tokens*', 'token management'],

@@ -70,7 +70,8 @@ function workloadToken({ identity, now }: Subject): string {
   const files = filesInMemory();
   const clock = { now: () => now, wall: () => now, after: () => () => {} };
   const view = makeView({ serviceAccount: { name: 'web', rules: [] } });
-  new ServiceAccounts({ files, clock, log: silentLog, identity: () => identity }).apply([view]);
+  const namespace = () => 'default';
+  new ServiceAccounts({ files, clock, log: silentLog, identity: () => identity, namespace }).apply([view]);
   return files.read(`serviceaccounts/${view.uuid}`)?.get('token')?.toString() ?? '';
 }
 

@@ -36,6 +36,10 @@ export interface CommandContext extends CommandProcess {
   words: string[];
   flags: FlagValues;
   format: Format;
+  /** nothing is printed for people when all went well */
+  isQuiet: boolean;
+  /** ms to wait for what was begun: the usual time, unless the line has another */
+  budget(usual: number): number;
   /** passes on what `out` would escape: lines of containers */
   raw(text: string): void;
   /** sets the exit code of a command that succeeded and found a problem */
@@ -50,7 +54,8 @@ export interface Command extends CommandForm {
 
 /** Prints data in the requested format. */
 export function show(context: CommandContext, data: unknown, human: () => string): void {
-  const { format, out } = context;
+  const { format, isQuiet, out } = context;
+  if (isQuiet && format === 'human') return;
   out(format === 'human' ? human() : structured(data, format));
 }
 

@@ -18,6 +18,7 @@ test('files stay as long as the engine has not been read, since containers may b
     clock: systemClock(),
     log: silentLog,
     identity: () => ({}) as never,
+    namespace: () => 'default',
     observed,
   });
   content.write({ volumeMounts: [] } as never);

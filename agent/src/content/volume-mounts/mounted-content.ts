@@ -19,6 +19,8 @@ export interface MountedContentDependencies {
   clock: Clock;
   log: Log;
   identity(): Identity;
+  /** of the node, or of an agent without one */
+  namespace(): string;
   /** PEM by which containers know the local API; absent: it is not served to them */
   authority?: string;
   observed: Observed;

@@ -33,7 +33,8 @@ beforeEach(() => {
     },
   };
   const clock = { now: () => now, wall: () => now, after: () => () => {} };
-  accounts = new ServiceAccounts({ files, clock, log: silentLog, identity: () => identity });
+  const namespace = () => identity.node?.namespace ?? 'default';
+  accounts = new ServiceAccounts({ files, clock, log: silentLog, identity: () => identity, namespace });
 });
 
 const file = (name: string, uuid = view().uuid) => files.read(`serviceaccounts/${uuid}`)?.get(name)?.toString();

@@ -20,6 +20,8 @@ export interface ServiceAccountsDependencies {
   clock: Clock;
   log: Log;
   identity(): Identity;
+  /** of the node, or of an agent without one */
+  namespace(): string;
   /** PEM by which containers know the local API; absent: it is not served to them */
   authority?: string;
 }
@@ -47,21 +49,22 @@ export class ServiceAccounts {
   /** Writes the tokens that are missing, that say something else than they should, or that expire soon. */
   apply(views: Iterable<MicroserviceView>): void {
     const { files, clock, identity, authority, log } = this.#deps;
+    const namespace = this.#deps.namespace();
     const before = this.#problem;
     this.#problem = '';
-    const { localKey, node } = identity();
+    const { localKey } = identity();
     const now = clock.now();
     for (const view of views) {
       if (!view.serviceAccount || tokenTarget(view) === undefined) continue;
       const subject = { ...view, serviceAccount: view.serviceAccount };
-      const claims = claimsOf(subject, identity());
+      const claims = claimsOf(subject, identity(), namespace);
       const text = JSON.stringify(claims);
       const written = this.#written.get(view.uuid);
       if (written?.claims === text && written.until - now > LEAST_LEFT) continue;
       const token = signToken(signingKey(localKey), claims, Math.floor(now / SECOND), LIFETIME / SECOND);
       const content = {
         token,
-        namespace: node?.namespace ?? 'default',
+        namespace,
         [AGENT_KEY_FILE]: JSON.stringify({ ...publicPart(localKey), alg: 'EdDSA' }),
         ...(authority !== undefined && { 'ca.crt': authority }),
       };
@@ -91,14 +94,14 @@ export class ServiceAccounts {
 }
 
 /** What a token says (docs/spec/agent-local-api.md#tokens). */
-function claimsOf({ uuid, application, name, serviceAccount }: Subject, { node }: Identity) {
+function claimsOf({ uuid, application, name, serviceAccount }: Subject, { node }: Identity, namespace: string) {
   return {
     sub: `system:serviceaccount:${application}:${serviceAccount.name}`,
     iss: NODE_TOKEN_ISSUER,
     aud: [WORKLOAD_TOKEN.audience],
     tokenUse: WORKLOAD_TOKEN.use,
     [AGENT_GROUP]: {
-      namespace: node?.namespace ?? 'default',
+      namespace,
       node: { uuid: node?.uuid ?? '' },
       microservice: { application, name, uuid },
       rbac: { version: 'v1', rulesByGroup: rulesByGroup(serviceAccount.rules) },

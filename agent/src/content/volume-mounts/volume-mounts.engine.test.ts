@@ -15,6 +15,7 @@ import type { Container } from '../../engine-port/container.ts';
 import { cleanUp, until } from '../../engines/_contract.ts';
 import { DockerEngine } from '../../engines/docker/engine.ts';
 import { FakeController, type View } from '../../link/_fake-controller.ts';
+import { NO_PROCESS } from '../../local-api/_no-process.ts';
 import { ControlChannels } from '../../local-api/routes/workload/control-channels.ts';
 import { localApi } from '../../local-api/routes.ts';
 import { serveBridge } from '../../local-api/server/bridge.ts';
@@ -62,10 +63,7 @@ for (const { kind, url } of inject('engines'))
         agent,
         channels: new ControlChannels(agent),
         logs: bufferedSink('INFO', 1, () => {}),
-        changeSettings: () => ({ errorMap: {}, restartNeeded: [] }),
-        reload: () => {},
-        stop: () => {},
-        phase: () => 'listening' as const,
+        ...NO_PROCESS,
       });
       served = serveBridge(
         { port, certificate, address: () => agent.supervisor.gateway },

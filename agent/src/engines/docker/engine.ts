@@ -24,6 +24,7 @@ import {
   parseAnswer,
 } from './answers.ts';
 import { compareApiVersions, DockerApi, type DockerCallOptions, readTextOf } from './api.ts';
+import { otherAddresses, takenBy } from './bridge-addresses.ts';
 import { createBody } from './create-body.ts';
 import { type Dialect, dialectOf } from './dialect.ts';
 import { eachOnce } from './each-once.ts';
@@ -45,6 +46,8 @@ export interface DockerEngineOptions {
   instance: string;
   /** id of the container that the agent itself runs in */
   self?: string | undefined;
+  /** addresses of the network of containers, when it is made; absent: the engine chooses them */
+  bridgeCidr?: string | undefined;
 }
 
 /**
@@ -55,6 +58,7 @@ export class DockerEngine implements CompleteEngine {
   readonly url: string;
   readonly capabilities = ALL_CAPABILITIES;
   readonly #self: string | undefined;
+  readonly #bridgeCidr: string | undefined;
   #instance: string;
   readonly #api: DockerApi;
   #dialect: Dialect = dialectOf();
@@ -64,8 +68,9 @@ export class DockerEngine implements CompleteEngine {
   /** the agent that an image claims to be of, by its id */
   #claims = new Map<string, string | undefined>();
 
-  constructor({ url, instance, self }: DockerEngineOptions) {
+  constructor({ url, instance, self, bridgeCidr }: DockerEngineOptions) {
     this.url = url;
+    this.#bridgeCidr = bridgeCidr;
     this.#self = self;
     this.#instance = instance;
     this.#api = new DockerApi(url);
@@ -180,7 +185,7 @@ export class DockerEngine implements CompleteEngine {
         id: own.Id,
         name: own.Name,
         gateway: own.IPAM?.Config?.[0]?.Gateway?.split('/')[0],
-        problem: await this.#troubleOf(own.Name, signal),
+        problem: otherAddresses(own, this.#bridgeCidr) ?? (await this.#troubleOf(own.Name, signal)),
       };
     }
     return this.#network;
@@ -201,11 +206,15 @@ export class DockerEngine implements CompleteEngine {
     // Another agent of this machine may have the plain name.
     const taken = all.some(({ Name }) => Name === NETWORK_NAME);
     const name = taken ? `${NETWORK_NAME}-${this.#instance.slice(0, 8)}` : NETWORK_NAME;
+    const conflict = this.#bridgeCidr && takenBy(this.#bridgeCidr, all);
+    if (conflict)
+      throw new EngineError('Invalid', `bridgeCidr ${this.#bridgeCidr} has addresses of ${conflict}; choose others`);
     const body = {
       Name: name,
       CheckDuplicate: true,
       Driver: 'bridge',
       Labels: { [CONTAINER_LABELS.agent]: this.#instance },
+      ...(this.#bridgeCidr && { IPAM: { Driver: 'default', Config: [{ Subnet: this.#bridgeCidr }] } }),
     };
     await this.#api.call('POST', '/networks/create', { body, signal });
     const made = await this.network(signal);

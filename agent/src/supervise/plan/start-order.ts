@@ -4,7 +4,7 @@ import { TIMES } from './backoff.ts';
 import type { Context } from './context.ts';
 
 /** System microservices first, then by `schedule`, ascending. */
-function orderOf({ isSystem, schedule }: Pick<MicroserviceRecord, 'isSystem' | 'schedule'>): number {
+export function orderOf({ isSystem, schedule }: Pick<MicroserviceRecord, 'isSystem' | 'schedule'>): number {
   return (isSystem ? 0 : 1000) + schedule;
 }
 

@@ -50,13 +50,14 @@ test('a setting that is changed while a new address is tried stays changed', asy
   const answered = Promise.withResolvers<undefined>();
   const agent = {
     identity: {},
+    controlled: () => ({}),
     moveController: () => {},
     controllerProblemAt: () => {
       asked.resolve();
       return answered.promise;
     },
   };
-  const change = (set: object) => changeSettings(local.configFile, { ...set }, agent, () => {});
+  const change = (set: object) => changeSettings({ ...set }, { ...local.writer, agent, reload: () => {} });
   const slow = change({ controllerUrl: 'http://127.0.0.1:1' });
   await asked.promise;
   await change({ statusFrequency: 17 });
