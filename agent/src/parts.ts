@@ -88,14 +88,15 @@ export function createParts(config: Config, deps: AgentDependencies) {
     isWatching: () => isWatching(config, responses.sent.config),
     isRemoving: () => isRemoving(config, responses.sent.config),
   });
-  const settingsSources = (): SettingsSources => ({
+  /** without what a part finds, which reads its own settings here */
+  const chosen = (): SettingsSources => ({
     config,
     wanted: responses.sent.config,
     engine: { kind: supervisor.facts?.kind, url: engine.url },
     foreignContainers: inventory.foreignContainers,
     hasInterface: (name) => machine.addresses(name) !== undefined,
-    position: position.reported,
   });
+  const settingsSources = (): SettingsSources => ({ ...chosen(), position: position.reported });
   const settings = (): AgentConfig => settingsInForce(settingsSources());
   const applyLogging = (): void => {
     const { logLevel } = settings();
@@ -103,7 +104,8 @@ export function createParts(config: Config, deps: AgentDependencies) {
   };
 
   const position: Position = new Position({
-    ...{ config, clock, random, log, settings, readDevice: deps.readDevice, lookUp: deps.lookUp },
+    ...{ config, clock, random, log, readDevice: deps.readDevice, lookUp: deps.lookUp },
+    settings: () => settingsInForce(chosen()),
     changed: () => link.changed(),
   });
   const edgeGuard = new EdgeGuard({

@@ -28,12 +28,11 @@ export function networkOf(text: string): Cidr | undefined {
 /** Whether two networks have an address in common. */
 export const overlap = (a: Cidr, b: Cidr): boolean => includes(a, b) || includes(b, a);
 
+const size = (bits: number) => 2 ** (32 - bits);
 const SMALLEST = 28;
 const PRIVATE = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10'].flatMap(
   (text) => networkOf(text) ?? [],
 );
-
-const size = (bits: number) => 2 ** (32 - bits);
 
 const includes = (outer: Cidr, inner: Cidr) =>
   inner.bits >= outer.bits && inner.base >= outer.base && inner.base < outer.base + size(outer.bits);
