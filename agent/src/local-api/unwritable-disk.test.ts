@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { temporaryFolder } from '../../../testing/temporary-folder.ts';
@@ -43,6 +43,8 @@ interface Row {
   needsNoNode?: true;
 }
 
+const CERTIFICATE = join(import.meta.dirname, '../link/testdata/ca.pem');
+
 const [web, queue] = [randomUUID(), randomUUID()];
 
 /** What the routes do, by method and path. A route that is not here fails the test. */
@@ -50,6 +52,11 @@ const CHANGES: Record<string, Row> = {
   'POST /v1/system/provision': { command: ['provision', 'JOIN'], needsNoNode: true },
   'DELETE /v1/system/provision': { command: ['deprovision', '--yes'] },
   'PATCH /v1/system/config': { command: ['config', 'logLevel=DEBUG'] },
+  'POST /v1/system/config/switch': { command: ['config', 'switch', 'production'] },
+  'POST /v1/system/controller/cert': { command: ['config', 'cert', `@${CERTIFICATE}`] },
+  'POST /v1/system/gps': { command: ['gps', 'set', '47.5', '-8.7'] },
+  'POST /v1/system/edge-guard/accept': { elsewhere: 'it is tested with another machine (link/edge-guard.test.ts)' },
+  'POST /v1/system/drain': { elsewhere: 'the next start of the agent ends it' },
   'POST /v1/ms/{id}/stop': { command: ['ms', 'stop', 'shop.web'] },
   'POST /v1/ms/{id}/start': { command: ['ms', 'start', 'shop.queue'] },
   'POST /v1/ms/{id}/restart': { command: ['ms', 'restart', 'shop.queue'] },
@@ -64,7 +71,6 @@ const CHANGES: Record<string, Row> = {
   'POST /v1/ms/{id}/kill': { elsewhere: 'a signal is sent once' },
   'POST /v1/system/reload': { elsewhere: 'it reads' },
   'POST /v1/system/stop': { command: ['stop'], elsewhere: 'it ends the process' },
-  'POST /v1/system/gps': { elsewhere: 'it is not built' },
 };
 
 const changing = ROUTES.filter(({ method }) => method !== 'GET').map(({ method, path }) => `${method} ${path}`);
@@ -102,6 +108,8 @@ describe.skipIf(process.getuid?.() !== 0)('on a disk that takes no writes', () =
     const artifacts = join(data, 'artifacts');
     try {
       mkdirSync(data, { recursive: true });
+      const places = `diskDirectory: ${data}\nrunDirectory: ${join(folder, 'run')}\n`;
+      writeFileSync(join(data, 'config.yaml'), `${places}profiles: {default: {}, production: {}}\n`, { flag: 'wx' });
     } catch {}
     local = await LocalAgent.start({
       ...{ folder, data, engine, controller, writesSettings: true },
@@ -116,6 +124,7 @@ describe.skipIf(process.getuid?.() !== 0)('on a disk that takes no writes', () =
           }),
       },
     });
+    local.agent.config.controllerCert = join(data, 'cert.crt');
   }
 
   async function end(): Promise<void> {
