@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { build } from 'esbuild';
 import { connect, credsAuthenticator, type NatsConnection } from 'nats';
 import { inject } from 'vitest';
-import { NETWORK_NAME } from '../agent/src/domain/names.ts';
 import { busServerImage } from '../hack/bus-image.ts';
 import { findEngine, removeEngineData } from '../hack/engine.ts';
 import { callEngine } from '../hack/engine-api.ts';
@@ -84,8 +83,6 @@ export async function startBusMachines({ urlOf = async (_, url) => url }: Option
   const dir = await mkdtemp(join(tmpdir(), 'skerry-bus-'));
   started.defer(() => removeEngineData(dir));
   const podman = started.use(await findEngine({ dir, kind: 'podman', registry }));
-  // Forwarded ports of networks of one name are lost together: an agent that finds its name taken adds its instance to it.
-  await callEngine(podman.url, 'POST', '/networks/create', { Name: NETWORK_NAME, Driver: 'bridge' });
   const engines: Engine[] = [{ kind: 'docker', url: inject('engineUrl') }, podman];
   const repository = `${stack.namespace}/bus`;
   await pushImage(registryUrl, repository, 'server', await busServerImage());

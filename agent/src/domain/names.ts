@@ -6,7 +6,7 @@ export const AGENT_VERSION = '0.1.0';
 /** Which rebuild order a container carries out; one more in addition to CONTAINER_LABELS. */
 export const LABEL_REBUILD_COUNT = `${RESERVED_LABEL_PREFIX}rebuild-order`;
 
-/** Network that the containers of one agent share. */
+/** Beginning of the name of the network that the containers of one agent share. */
 export const NETWORK_NAME = 'skerry';
 
 /** Issuer-independent claims of the local API's tokens. */

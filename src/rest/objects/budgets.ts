@@ -102,17 +102,26 @@ interface Charging {
   storesMore: boolean;
 }
 
-/** The dependencies for one caller: what it creates, makes grow and writes is charged to it. */
+/**
+ * The dependencies for one caller: what it creates, makes grow and writes is charged to it. Each member is made when it is first
+ * read: most requests read a few of them, and those that are refused none.
+ */
 export function withinBudgets(deps: RestDependencies, caller: Caller, charging: Charging): RestDependencies {
-  const keys = [...Object.keys(deps.kinds), ...CONTENT, ...ROLES] as (keyof RestDependencies)[];
-  const budgeted = keys.map((key) => [
-    key,
-    charged(deps.budgets, key, deps[key] as Objects<StoredObject>, { caller, ...charging }),
-  ]);
-  return { ...deps, ...Object.fromEntries(budgeted) };
+  const made = new Map<PropertyKey, Objects<StoredObject>>();
+  const member = (key: keyof RestDependencies): Objects<StoredObject> => {
+    const known =
+      made.get(key) ?? charged(deps.budgets, key, deps[key] as Objects<StoredObject>, { caller, ...charging });
+    made.set(key, known);
+    return known;
+  };
+  const isBudgeted = (key: PropertyKey): key is keyof RestDependencies =>
+    typeof key === 'string' && (Object.hasOwn(deps.kinds, key) || CONTENT.has(key) || ROLES.has(key));
+  return new Proxy(deps, {
+    get: (target, key, receiver) => (isBudgeted(key) ? member(key) : Reflect.get(target, key, receiver)),
+  });
 }
 
-const ROLES = ['roles', 'roleBindings'] as const;
+const ROLES: ReadonlySet<string> = new Set(['roles', 'roleBindings']);
 
 /** Objects of the v3 API as they are stored. */
 const STORED: Readonly<Record<string, (object: never) => StoredObject>> = {

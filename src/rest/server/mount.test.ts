@@ -457,3 +457,37 @@ test('the message of a schema violation has the value and the rule', async () =>
   );
   expect((await client.post('/do/upgrade', { json: {} })).body.message).toBe('times: is required');
 });
+
+test.each([
+  [200, 'info'],
+  [409, 'info'],
+  [429, 'debug'],
+] as const)(
+  'a request that changes something has a line of the log; with status %i at level %s',
+  async (status, level) => {
+    const lines: string[] = [];
+    const line = (of: string) => (_fields: object, message: string) => void lines.push(`${of} ${message}`);
+    const log = {
+      debug: line('debug'),
+      info: line('info'),
+      warn: line('warn'),
+      error: line('error'),
+      child: () => log,
+    };
+    const post = route({
+      ...base,
+      method: 'POST',
+      path: '/try',
+      operation: 'try',
+      errors: [409, 429],
+      handler: () => {
+        if (status === 200) return {};
+        throw new HttpError(status, status === 409 ? 'CONFLICT' : 'TOO_MANY_REQUESTS', 'no');
+      },
+    });
+    const { client } = await start([post], { log });
+    expect((await client.post('/try')).status).toBe(status);
+    await expect.poll(() => lines).toContain(`${level} Request`);
+    expect(lines).toHaveLength(1);
+  },
+);

@@ -126,7 +126,8 @@ function answerer(route: AnyRoute, mounting: Mounting): Answerer {
       // Parameters of routes without a permission may be credentials.
       const target = typeof route.access === 'object' ? params : {};
       const entry = { operation: route.operation, target, status, user, requestId };
-      if (route.method === 'GET' || route.method === 'HEAD') log.debug(entry, 'Request');
+      // Whoever is refused for the number of their requests could fill a disk with lines; the metric counts them.
+      if (route.method === 'GET' || route.method === 'HEAD' || status === 429) log.debug(entry, 'Request');
       else log.info(entry, 'Request');
       if (audits)
         deps.audit.record(

@@ -202,13 +202,14 @@ export class DockerEngine implements CompleteEngine {
   async ensureNetwork(signal?: AbortSignal): Promise<EngineNetwork> {
     const own = await this.network(signal);
     if (own) return own;
-    const all = await this.#api.call<NetworkItem[]>('GET', '/networks', { signal });
-    // Another agent of this machine may have the plain name.
-    const taken = all.some(({ Name }) => Name === NETWORK_NAME);
-    const name = taken ? `${NETWORK_NAME}-${this.#instance.slice(0, 8)}` : NETWORK_NAME;
-    const conflict = this.#bridgeCidr && takenBy(this.#bridgeCidr, all);
-    if (conflict)
-      throw new EngineError('Invalid', `bridgeCidr ${this.#bridgeCidr} has addresses of ${conflict}; choose others`);
+    // Not the plain name: of several agents of a machine, each lists no such network before each makes it, and a name that docker has twice can be used by none.
+    const name = `${NETWORK_NAME}-${this.#instance.slice(0, 8)}`;
+    if (this.#bridgeCidr) {
+      const others = await this.#api.call<NetworkItem[]>('GET', '/networks', { signal });
+      const conflict = takenBy(this.#bridgeCidr, others);
+      if (conflict)
+        throw new EngineError('Invalid', `bridgeCidr ${this.#bridgeCidr} has addresses of ${conflict}; choose others`);
+    }
     const body = {
       Name: name,
       CheckDuplicate: true,
