@@ -84,7 +84,7 @@ export const NO_SESSION_FILES: Pick<AgentDependencies, 'ownLog' | 'programs'> = 
   programs: { add: () => {}, remove: () => {}, left: () => [] },
 };
 
-const TEST_MACHINE: Machine = {
+export const TEST_MACHINE: Machine = {
   bootId: 'boot-1',
   architecture: 'amd64',
   limits: { mayRaise: true, hard: {} },

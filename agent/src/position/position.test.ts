@@ -19,7 +19,7 @@ const FIX = '$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47\r
 const HERE = { latitude: 48.1173, longitude: 11.51667 };
 const NO_FIX = '$GPRMC,123519,V,,,,,,,230394,,,N*70\r\n';
 
-let changes: number;
+let changes = 0;
 beforeEach(() => {
   changes = 0;
 });
@@ -229,11 +229,14 @@ describe('an address that knows where this machine is', () => {
 
 test('a position ends with the mode that found it', async () => {
   let settings: AgentConfig = { gpsMode: 'auto' };
-  const position = begin({}, {
-    config: { gpsLookupUrl: 'https://place.example.com' },
-    settings: () => settings,
-    lookUp: async () => '{"lat": 1, "lon": 1}',
-  });
+  const position = begin(
+    {},
+    {
+      config: { gpsLookupUrl: 'https://place.example.com' },
+      settings: () => settings,
+      lookUp: async () => '{"lat": 1, "lon": 1}',
+    },
+  );
   await until('the position', () => position.fix !== undefined);
   settings = { gpsMode: 'off' };
   expect([position.fix, position.reported, position.report()]).toEqual([undefined, undefined, { gpsStatus: 'OFF' }]);

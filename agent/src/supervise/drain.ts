@@ -61,14 +61,19 @@ export class Drain {
     scheduler.abort(() => true);
     await until(() => scheduler.keys.length === 0, Math.min(milliseconds, STOP_GRACE_SECONDS * SECOND * 2));
     const deadline = new AbortController();
-    const cancel = clock.after(Math.max(0, end - clock.now()), () => deadline.abort());
+    const isLate = Promise.withResolvers<never>();
+    isLate.promise.catch(() => {});
+    const cancel = clock.after(Math.max(0, end - clock.now()), () => {
+      deadline.abort();
+      isLate.reject(new Error('it did not end in time'));
+    });
     const stopped: string[] = [];
     try {
       for (const group of this.#groups(containers()))
         for (let at = 0; at < group.length && !deadline.signal.aborted; at += AT_ONCE)
           await Promise.all(
             group.slice(at, at + AT_ONCE).map(async (container) => {
-              if (await this.#stop(container, end, deadline.signal)) stopped.push(container.uuid);
+              if (await this.#stop(container, end, deadline.signal, isLate.promise)) stopped.push(container.uuid);
             }),
           );
     } finally {
@@ -87,13 +92,14 @@ export class Drain {
     return [...groups].sort(([a], [b]) => b - a).map(([, group]) => group);
   }
 
-  async #stop({ id, uuid }: Container, end: number, signal: AbortSignal): Promise<boolean> {
+  async #stop({ id, uuid }: Container, end: number, signal: AbortSignal, late: Promise<never>): Promise<boolean> {
     const { engine, clock, log, records } = this.#deps;
     const left = Math.floor((end - clock.now()) / SECOND);
     // Its end is no crash.
     records.update(uuid, (record) => ({ ...record, live: { ...record.live, stopping: id } }));
     try {
-      await engine.stop(id, Math.max(1, Math.min(STOP_GRACE_SECONDS, left - 1)), signal);
+      const grace = Math.max(1, Math.min(STOP_GRACE_SECONDS, left - 1));
+      await Promise.race([engine.stop(id, grace, signal), late]);
       return true;
     } catch (error) {
       log.warn({ microservice: uuid, error: errorText(error) }, 'A container could not be stopped');
