@@ -13,7 +13,9 @@ import {
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
-import { completionScript } from '../../agent/src/cli/completion.ts';
+import { GLOBAL_FLAGS } from '../../agent/src/cli/cli.ts';
+import { completionScript } from '../../agent/src/cli/commands/completion.ts';
+import { COMMANDS } from '../../agent/src/cli/commands.ts';
 import { SAMPLE_SETTINGS } from '../../agent/src/domain/sample-settings.ts';
 import { installProgram } from '../agent-release.ts';
 import type { Origin } from '../build.ts';
@@ -70,9 +72,18 @@ export function layOut(root: string, parts: AgentParts, origin: Origin): void {
   if (parts.releaseKey) put('etc/skerry-agent/release.pem', parts.releaseKey);
   const manual = manualPage({ version: origin.version, date: origin.created });
   put('usr/share/man/man1/skerry-agent.1.gz', gzipSync(manual, { level: 9 }));
-  put('usr/share/bash-completion/completions/skerry-agent', completionScript('bash'));
-  put('usr/share/zsh/vendor-completions/_skerry-agent', completionScript('zsh'));
-  put('usr/share/fish/vendor_completions.d/skerry-agent.fish', completionScript('fish'));
+  put(
+    'usr/share/bash-completion/completions/skerry-agent',
+    completionScript('bash', { commands: COMMANDS, flags: GLOBAL_FLAGS }),
+  );
+  put(
+    'usr/share/zsh/vendor-completions/_skerry-agent',
+    completionScript('zsh', { commands: COMMANDS, flags: GLOBAL_FLAGS }),
+  );
+  put(
+    'usr/share/fish/vendor_completions.d/skerry-agent.fish',
+    completionScript('fish', { commands: COMMANDS, flags: GLOBAL_FLAGS }),
+  );
   const document = 'usr/share/doc/skerry-agent';
   put(`${document}/copyright`, readFileSync(join(ROOT, 'LICENSE')));
   put(`${document}/NOTICE`, parts.notice);

@@ -99,6 +99,7 @@ async function run(args: readonly string[], deps: CliDependencies & Pick<Command
       ...((flags.verbose || flags.debug) && { asked: (text) => deps.err(`${text}\n`) }),
     }),
     ...{ configFile, isService: service, words, flags, format: formatOf(flags) },
+    table: PROGRAM,
     isQuiet: flags.quiet === true,
     budget: (usual) => patience ?? usual,
     exitWith: (given) => {

@@ -295,7 +295,7 @@ export function changeConfig(text: string | undefined, changes: Record<string, u
   return document.toString();
 }
 
-/** Names of profiles: those of v3, and the short ones that commands may use for them. */
+/** Short names that commands may use for the profiles of v3. */
 const PROFILE_NAMES: Readonly<Record<string, string>> = { dev: 'development', prod: 'production', def: 'default' };
 export const PROFILES = ['dev', 'prod', 'def', 'development', 'production', 'default'] as const;
 

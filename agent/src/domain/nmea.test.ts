@@ -65,7 +65,7 @@ describe('the lines of a receiver', () => {
     );
   });
 
-  test('leave out one without an end, and go on with the next', () => {
+  test('leave out a line without an end, and continue with the next', () => {
     const lines = new NmeaLines();
     for (let at = 0; at < 1000; at++) expect(lines.push(Buffer.alloc(4096, 'x'))).toEqual([]);
     expect(lines.push(Buffer.from(`\n${sentence(GGA)}\n`))).toEqual([sentence(GGA)]);

@@ -2,14 +2,14 @@ import { type Coordinates, coordinatesFrom, coordinatesIn } from './position.ts'
 
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 
-/** What is wrong with an address that the position is asked at; undefined where nothing is. */
+/** Why an address cannot be asked for the position; undefined where it can. */
 export function lookupUrlProblem(text: string): string | undefined {
   const url = URL.parse(text);
   const isFit = url?.protocol === 'https:' || (url?.protocol === 'http:' && LOOPBACK.test(url.hostname));
   return isFit ? undefined : 'must be an address that begins with https://, or with http:// on this machine itself';
 }
 
-/** An address as it may be shown: what is behind the path may be a key. */
+/** An address as it may be shown: its query may be a key. */
 export function shownUrl(text: string): string {
   const url = URL.parse(text);
   return url ? `${url.origin}${url.pathname}` : '';

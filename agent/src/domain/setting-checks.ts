@@ -17,7 +17,7 @@ export type PathKind = 'absent' | 'character device' | 'directory' | 'file' | 'F
 
 type SettingCheck = (config: Config, facts: SettingFacts) => string | undefined;
 
-/** What is wrong with a value that has the right form; a reload refuses these, and so does a change. */
+/** Why a value of the right form cannot be used. A reload refuses these, and so does a change. */
 const CHECKS: Partial<Record<SettingName, SettingCheck>> = {
   timeZone: ({ timeZone }) => (isTimeZone(timeZone) ? undefined : 'must be an IANA time zone such as Europe/Berlin'),
   gpsCoordinates: ({ gpsCoordinates }) =>
@@ -40,7 +40,7 @@ const CHECKS: Partial<Record<SettingName, SettingCheck>> = {
   },
 };
 
-/** What is wrong only at the moment: an interface comes and goes, so that a reload accepts what a change refuses. */
+/** Why a value cannot be used at the moment: an interface comes and goes, so that a reload accepts what a change refuses. */
 const MOMENTARY: Partial<Record<SettingName, SettingCheck>> = {
   networkInterface: ({ networkInterface }, { hasInterface }) =>
     networkInterface === 'dynamic' || hasInterface(networkInterface)
@@ -50,7 +50,7 @@ const MOMENTARY: Partial<Record<SettingName, SettingCheck>> = {
     controllerCert !== undefined && read(controllerCert) === undefined ? 'there is no such file' : undefined,
 };
 
-/** What is wrong with settings, by name; empty where nothing is. */
+/** Why settings cannot be used, by name; empty where all can. */
 export function settingProblems(
   config: Config,
   facts: SettingFacts,

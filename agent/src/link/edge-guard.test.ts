@@ -192,7 +192,7 @@ describe('on the same machine', () => {
   });
 });
 
-test('what is noted of a machine is no number of it', async () => {
+test('the note of a machine has digests, and none of its numbers', async () => {
   await provisioned();
   const text = JSON.stringify(identity.load()?.fingerprint);
   expect(text).toMatch(/"board-serial":"[0-9a-f]{64}"/);

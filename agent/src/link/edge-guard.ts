@@ -5,7 +5,7 @@ import { canonicalJson } from '../../../src/wire/digest.ts';
 import { AgentError, saving } from '../domain/agent-error.ts';
 import type { Config } from '../domain/config.ts';
 import { errorText } from '../machine/log.ts';
-import { type Fingerprint, publicKeyObject } from '../state/identity.ts';
+import { type HardwareFingerprint, publicKeyObject } from '../state/identity.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';
 import { signingKey } from '../state/token.ts';
 
@@ -54,7 +54,7 @@ export class EdgeGuard {
     return this.#problem ? [`edge guard: ${this.#problem}`] : [];
   }
 
-  /** Compares this machine with the one that was noted, and notes it where none was. */
+  /** Compares this machine with the noted machine, and notes it where none was. */
   check(): void {
     const before = this.refusal;
     this.#look();
@@ -153,14 +153,14 @@ export class EdgeGuard {
   }
 }
 
-const signed = ({ node, members }: Pick<Fingerprint, 'node' | 'members'>) =>
+const signed = ({ node, members }: Pick<HardwareFingerprint, 'node' | 'members'>) =>
   Buffer.from(canonicalJson({ tokenUse: 'edgeguard', node, members }));
 
 /**
  * What differs between the machine that was noted and this one. A number that cannot be read any more counts only where nothing else is
  * the same. A note that this agent did not sign fits no machine.
  */
-function differences(noted: Fingerprint, here: Readonly<Record<string, string>>, key: KeyObject): string[] {
+function differences(noted: HardwareFingerprint, here: Readonly<Record<string, string>>, key: KeyObject): string[] {
   if (!verify(null, signed(noted), key, Buffer.from(noted.signature, 'base64url'))) return ['signature'];
   const names = Object.keys(noted.members);
   const differing = names.filter((name) => here[name] !== undefined && here[name] !== noted.members[name]);

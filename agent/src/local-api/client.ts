@@ -73,7 +73,7 @@ export interface LocalClientOptions {
   configFile: string;
   /** a unit of systemd starts the agent */
   isService?: boolean;
-  /** ms for an answer, instead of those of each call */
+  /** ms for an answer, instead of the deadline of each call */
   patience?: number;
   /** learns what was asked, and how it was answered */
   asked?(text: string): void;
@@ -84,7 +84,7 @@ interface CallOptions {
   body?: unknown;
   /** ms until the answer begins */
   deadline?: number;
-  /** the time that the line names bounds what is done, not the answer */
+  /** the time that the line names bounds the operation, not the answer */
   isWhole?: boolean;
 }
 

@@ -66,7 +66,7 @@ async function receiver(): Promise<{ path: string; say(text: string): void; pull
   throw new Error('python3 gave no terminal');
 }
 
-describe('a receiver on a terminal', () => {
+describe('a receiver', () => {
   test('gives the position, with the time at which it was read', async () => {
     const { path, say } = await receiver();
     const before = Date.now();
@@ -80,7 +80,7 @@ describe('a receiver on a terminal', () => {
     expect([position.reported, position.report(), position.problems]).toEqual([HERE, { gpsStatus: 'HEALTHY' }, []]);
   });
 
-  test('that was pulled out is a problem, and is read again when it is back; the last position keeps its time', async () => {
+  test('pulled out of the machine is a problem, and is read again when it is back; the last position keeps its time', async () => {
     const link = join(temporaryFolder(), 'gps');
     const first = await receiver();
     symlinkSync(first.path, link);
@@ -108,7 +108,7 @@ describe('a device', () => {
     ['a file', (path: string) => writeFileSync(path, FIX)],
     ['a FIFO', (path: string) => void execFileSync('mkfifo', [path])],
     ['a directory', (path: string) => mkdirSync(path)],
-  ])('that is %s is not read', async (_, make) => {
+  ])('behind which there is %s is not read', async (_, make) => {
     const path = join(temporaryFolder(), 'gps');
     make(path);
     const position = begin({ gpsMode: 'dynamic', gpsDevice: path });
@@ -135,7 +135,7 @@ describe('a device', () => {
     expect(read).toBeLessThan(300 * 1024);
   });
 
-  test('that is silent is given up in time, and asked again at growing intervals', async () => {
+  test('without a word is given up in time, and asked again at growing intervals', async () => {
     const clock = new VirtualClock();
     const opened: number[] = [];
     begin(

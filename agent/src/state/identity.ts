@@ -15,7 +15,7 @@ const fingerprintSchema = z.object({
   members: z.record(z.string(), z.string()),
   signature: z.string(),
 });
-export type Fingerprint = z.infer<typeof fingerprintSchema>;
+export type HardwareFingerprint = z.infer<typeof fingerprintSchema>;
 
 const identitySchema = z.object({
   /** names this agent on its machine; containers carry it */

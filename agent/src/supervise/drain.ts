@@ -6,7 +6,7 @@ import type { EndPort } from '../engine-port/containers.ts';
 import { errorText } from '../machine/log.ts';
 import { STOP_GRACE_SECONDS } from './executors/executors.ts';
 import type { StepScheduler } from './executors/step-scheduler.ts';
-import { orderOf } from './plan/start-order.ts';
+import { startRank } from './plan/start-order.ts';
 import type { RecordKeeper } from './record-keeper.ts';
 
 /** Containers that are asked to end at the same time. */
@@ -47,7 +47,7 @@ export class Drain {
     return this.#running !== undefined;
   }
 
-  /** A second call joins one that is under way, and otherwise stops what was left. */
+  /** A second call waits for the first, and stops what was left. */
   async run(milliseconds: number): Promise<Drained> {
     const former = this.#running;
     const begun = (former ?? Promise.resolve()).then(() => this.#stopAll(milliseconds));
@@ -88,7 +88,7 @@ export class Drain {
   /** The containers that run, in the reverse order of their starts. */
   #groups(containers: readonly Container[]): Container[][] {
     const { records } = this.#deps;
-    const groups = Map.groupBy(runningIn(containers), ({ uuid }) => orderOf(records.get(uuid) ?? UNKNOWN));
+    const groups = Map.groupBy(runningIn(containers), ({ uuid }) => startRank(records.get(uuid) ?? UNKNOWN));
     return [...groups].sort(([a], [b]) => b - a).map(([, group]) => group);
   }
 

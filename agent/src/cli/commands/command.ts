@@ -2,6 +2,7 @@ import type { CommandForm, FlagValues } from '../../../../src/lib/command-line/c
 import type { Streams } from '../../../../src/session-client/attach.ts';
 import { structured } from '../../../../src/terminal/output.ts';
 import { CliError, type LocalClient } from '../../local-api/client.ts';
+import type { CommandTable } from './completion.ts';
 
 export const FORMATS = ['human', 'json', 'yaml'] as const;
 export type Format = (typeof FORMATS)[number];
@@ -38,6 +39,8 @@ export interface CommandContext extends CommandProcess {
   format: Format;
   /** nothing is printed for people when all went well */
   isQuiet: boolean;
+  /** of this program */
+  table: CommandTable;
   /** ms to wait for what was begun: the usual time, unless the line has another */
   budget(usual: number): number;
   /** passes on what `out` would escape: lines of containers */

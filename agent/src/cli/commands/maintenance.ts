@@ -161,12 +161,12 @@ export const MAINTENANCE_COMMANDS: readonly Command[] = [
     about: 'Print what completes these commands in a shell',
     examples: ['completion zsh > ~/.zfunc/_skerry-agent'],
     offline: true,
-    run: async ({ words: [shell = ''], out }) => {
-      const { completionScript, SHELLS } = await import('../completion.ts');
+    run: async ({ words: [shell = ''], out, table: commands }) => {
+      const { completionScript, SHELLS } = await import('./completion.ts');
       const known = SHELLS.find((each) => each === shell);
       if (!known)
         throw new CliError('INVALID_ARGUMENT', `there is no completion for "${shell}"`, `One of: ${SHELLS.join(', ')}`);
-      out(completionScript(known));
+      out(completionScript(known, commands));
     },
   },
 ];

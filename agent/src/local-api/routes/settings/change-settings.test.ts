@@ -58,7 +58,7 @@ test('a command reaches an agent whose file of settings has become invalid', asy
 const text = () => readFileSync(local.configFile, 'utf8');
 const patch = (set: object) => local.ask('PATCH', '/v1/system/config', { set });
 
-/** What is asked for, and what the refusal says of it. */
+/** A setting, and the words of its refusal. */
 const refused: [Record<string, unknown>, RegExp][] = [
   [{ devMode: 'on' }, /has no effect: it was for the development/],
   [{ arch: 'arm64' }, /has no effect: the agent reports the architecture/],
@@ -96,7 +96,7 @@ test.each(refused)(
       cf: 9,
     });
     expect(status).toBe(200);
-    expect((body.data?.errorMap as Record<string, string>)[name]).toMatch(says);
+    expect((body.data as { errorMap: Record<string, string> }).errorMap[name]).toMatch(says);
     expect(text()).not.toContain(`${name}:`);
     expect(local.agent.config.changeFrequency).toBe(9);
   },

@@ -117,7 +117,7 @@ export function changeProfile(profile: (typeof PROFILES)[number], writer: Settin
 }
 
 function write(file: string, decide: (text: string | undefined) => string): void {
-  // The errors of a decision are those of the request; the others are of a disk, such as a root that is read-only.
+  // An error of the decision is one of the request; any other is of a disk, such as a root that is read-only.
   let refusal: unknown;
   try {
     saving(`${file} was not changed`, () =>

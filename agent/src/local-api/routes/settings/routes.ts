@@ -27,7 +27,7 @@ export interface SettingsDependencies {
 }
 
 /** The edge guard, for people. */
-export interface GuardView {
+interface GuardView {
   state: 'off' | 'matching' | 'other machine' | 'unknown';
   /** what the machine is known by, and what of it differs */
   members: readonly string[];
