@@ -53,7 +53,7 @@ export default defineConfig({
           globalSetup: ['hack/testing/global-compile-cache.ts', 'hack/testing/global-e2e.ts'],
           pool: 'forks',
           // Stories wait more than they work; each has a namespace and processes of its own.
-          maxWorkers: 2,
+          maxWorkers: 3,
         },
       },
       {

@@ -11,6 +11,7 @@ import { filesInMemory } from './machine/_mounted-files.ts';
 import { systemClock } from './machine/clock.ts';
 import type { Machine } from './machine/machine.ts';
 import { memoryIdentity } from './state/_identity.ts';
+import { memoryRows } from './state/_rows.ts';
 import { memoryDatabase } from './state/database.ts';
 
 export interface TestAgentOptions
@@ -49,7 +50,10 @@ export function testDependencies(
     log: silentLog,
     database: memoryDatabase(),
     identity: memoryIdentity(),
+    ownMicroservices: memoryRows(),
     machine: TEST_MACHINE,
+    revocations: memoryRows(),
+    apiAuthority: () => undefined,
     policy: OPEN_POLICY,
     protectedPaths: [],
     places: PLAIN_PLACES,

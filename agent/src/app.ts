@@ -7,6 +7,10 @@ import type { Policy } from './domain/policy.ts';
 import { controlledSettings } from './domain/settings.ts';
 import type { OtherAgentContainer } from './engine-port/ownership.ts';
 import type { Scope } from './link/membership.ts';
+import type { ManifestMicroservice } from './local/manifest.ts';
+import { deployRefusal } from './local/refusal.ts';
+import type { ApplyMembers } from './local-api/routes/deploy/deploy-microservice.ts';
+import { Operations } from './local-api/server/operations.ts';
 import { createParts } from './parts.ts';
 import type { Sessions } from './sessions/sessions.ts';
 import type { Identity, Node } from './state/identity.ts';
@@ -17,10 +21,15 @@ export type Agent = ReturnType<typeof createAgent>;
 
 /** Builds an agent: a supervisor of containers and a membership at a controller, around one database. */
 export function createAgent(config: Config, deps: AgentDependencies) {
-  const { startedAt, metrics, identity, policy, responses, link, adoption, ...rest } = createParts(config, deps);
+  const { startedAt, metrics, identity, tokens, policy, responses, link, adoption, ...rest } = createParts(
+    config,
+    deps,
+  );
   const { supervisor, inventory, settings, pruning, content, systemFiles, artifacts, sessions, tunnel, parts } = rest;
-  const { actions, reporter, membership, provisioning, apply, applyLogging, position, edgeGuard, life } = rest;
-  const { log, database, machine } = deps;
+  const { actions, reporter, membership, provisioning, own, apply, applyLogging, position, edgeGuard, life } = rest;
+  const { clock, log, database, machine } = deps;
+  /** of everything that was begun for the local API */
+  const over = new AbortController();
   return {
     config,
     supervisor,
@@ -98,6 +107,8 @@ export function createAgent(config: Config, deps: AgentDependencies) {
       sessions.changed();
       link.changed();
     },
+    /** tokens of the local API */
+    tokens,
     get identity(): Identity {
       return identity.current;
     },
@@ -108,9 +119,20 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     get tunnel() {
       return tunnel.state;
     },
-    /** The view of a microservice, as the controller last sent it or as it last ran. */
+    /** The view of a microservice, as it was last sent or deployed, or as it last ran. */
     view: (uuid: string): MicroserviceView | undefined =>
-      responses.sent.microservices?.views.get(uuid) ?? supervisor.record(uuid)?.lastGood,
+      own.viewsWith(responses.sent.microservices?.views).get(uuid) ?? supervisor.record(uuid)?.lastGood,
+    /** who wants a microservice: a controller, or the machine itself */
+    sourceOf: (uuid: string): 'managed' | 'local' => (own.owns(uuid) ? 'local' : 'managed'),
+    /** the microservices of the machine itself */
+    own,
+    /** Why this machine takes no such microservice, for people. */
+    refusalOf: (microservice: ManifestMicroservice): string | undefined =>
+      deployRefusal(microservice, {
+        ...{ policy, facts: supervisor.facts },
+        registries: own.within(responses.sent).registries,
+      }),
+    microserviceApplies: new Operations<ApplyMembers>({ clock, signal: over.signal }),
     get connection() {
       return membership.connection;
     },
@@ -124,6 +146,7 @@ export function createAgent(config: Config, deps: AgentDependencies) {
       actions.resume(signal);
       const work = [supervisor.run(signal), runPruning(pruning, signal)];
       await Promise.all([...work, ...parts.map((part) => part.run?.(signal, apply))]);
+      over.abort();
       await membership.ended();
     },
     /** Moves the membership to another address of the controller. Node and containers stay. */

@@ -19,13 +19,14 @@ import { settingsWithoutEffect } from './domain/settings-without-effect.ts';
 import { ENGINE_SOCKETS, findEngineUrl, socketOf } from './engines/find.ts';
 import { openEngine } from './engines/open.ts';
 import { fetchAuthority } from './link/trust.ts';
+import { localRowSchema } from './local/row.ts';
 import { changeProfile, changeSettings } from './local-api/routes/settings/change-settings.ts';
 import { installCertificate } from './local-api/routes/settings/controller-certificate.ts';
 import { ControlChannels } from './local-api/routes/workload/control-channels.ts';
 import { localApi } from './local-api/routes.ts';
 import { serveBridge } from './local-api/server/bridge.ts';
 import { answers, listenOnLoopback, listenOnSocket } from './local-api/server/server.ts';
-import { ADMIN_TOKEN_SECONDS, writeAdminToken } from './local-api/server/token.ts';
+import { ADMIN_TOKEN_SECONDS, AdminToken } from './local-api/server/token.ts';
 import { discoverCdi } from './machine/cdi.ts';
 import { systemClock } from './machine/clock.ts';
 import { directoryProblem, roomProblem } from './machine/data-directory.ts';
@@ -55,7 +56,9 @@ import { watchUnhandled } from './machine/unhandled.ts';
 import { watchText } from './machine/watch-text.ts';
 import { askForPosition } from './position/look-up.ts';
 import { identityFile } from './state/identity.ts';
-import { serverCertificate } from './state/server-certificate.ts';
+import { LocalAuthority } from './state/local-authority.ts';
+import { revocationListSchema } from './state/revocations.ts';
+import { openRows } from './state/rows.ts';
 import { openSqliteDatabase } from './state/sqlite-database.ts';
 import { prepareMounts } from './supervise/executors/mounts.ts';
 import { sshClient } from './tunnel/ssh-client.ts';
@@ -134,7 +137,11 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   const engineUrl = findEngineUrl(config);
   const engineSocket = socketOf(engineUrl);
   let controllerCa = authorityIn(config, log);
-  const certificate = serverCertificate(join(config.diskDirectory, 'local-api.json'), AGENT_BRIDGE_HOST, log);
+  const authority = new LocalAuthority({
+    file: join(config.diskDirectory, 'local-api.json'),
+    host: AGENT_BRIDGE_HOST,
+    ...{ wall: clock.wall, log },
+  });
   const agent = createAgent(config, {
     clock,
     random: Math.random,
@@ -145,6 +152,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     identity: identityFile(join(config.diskDirectory, 'identity.json'), clock.wall, (path) =>
       log.error({ setAside: path }, 'The identity could not be read and was set aside; provision the agent again'),
     ),
+    ownMicroservices: openRows(join(config.diskDirectory, 'local', 'microservices'), localRowSchema),
     machine,
     policy,
     fileProblems: () =>
@@ -167,7 +175,8 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
         store: new ArtifactStore(join(config.diskDirectory, 'artifacts')),
         projections: new Projections(join(config.diskDirectory, 'volumes')),
       }),
-    apiAuthority: config.localApiPort > 0 ? certificate.cert : undefined,
+    revocations: openRows(join(config.diskDirectory, 'tokens'), revocationListSchema),
+    apiAuthority: () => (config.localApiPort > 0 ? authority.certificate : undefined),
     // Ports can be probed only on the machine of the engine.
     portTaken: engineSocket ? isPortTaken : undefined,
     cdiDevices: discoverCdi(log),
@@ -197,7 +206,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   closing.use(watchUnhandled(process, { log, count: () => agent.metrics.add('unhandledRejections') }));
   let shown = showAlive(agent.identity.instance);
   closing.defer(() => shown.close());
-  const writeToken = () => writeAdminToken(config.tokenFile, agent.identity, clock);
+  const adminToken = new AdminToken(config.tokenFile, agent);
 
   const reload = () => {
     const read = readText(file);
@@ -221,8 +230,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     clock,
     log,
     api: localApi({
-      agent,
-      channels,
+      ...{ agent, adminToken, channels },
       logs: sink,
       changeSettings: (set: Record<string, unknown>) => changeSettings(set, writer),
       switchProfile: (profile) => changeProfile(profile, writer),
@@ -243,7 +251,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   const served = await serveSocket();
   if (config.localApiPort > 0) {
     try {
-      servers.push(await listenOnLoopback(config.localApiPort, ports));
+      servers.push(await listenOnLoopback(config.localApiPort, authority, ports));
     } catch (error) {
       phase = 'failed';
       log.warn({ port: config.localApiPort, error: errorText(error) }, 'Cannot serve health and metrics');
@@ -270,7 +278,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   };
   void watchText(file, onChange, renewal.signal, clock);
   void keepServing(served, renewal.signal);
-  const bridge = { port: config.localApiPort, certificate, address: () => agent.supervisor.gateway };
+  const bridge = { port: config.localApiPort, certificates: authority, address: () => agent.supervisor.gateway };
   if (config.localApiPort > 0) void serveBridge(bridge, ports, renewal.signal);
   const service = closing.use(serviceManager(process.env, log));
   service.ready();
@@ -312,7 +320,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   async function serveSocket(): Promise<boolean> {
     try {
       makeDirectory(config.runDirectory, 0o755);
-      writeToken();
+      adminToken.write();
       if (!socketIsOpen) servers.push(await listenOnSocket(config.socket, config.runDirectory, ports));
       socketIsOpen = true;
       return true;

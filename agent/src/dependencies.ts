@@ -8,6 +8,7 @@ import type { Random } from './domain/jitter.ts';
 import type { PathFacts, Policy } from './domain/policy.ts';
 import type { Engine } from './engine-port/engine.ts';
 import type { Transport } from './link/client.ts';
+import type { LocalRow } from './local/row.ts';
 import type { CdiDevices } from './machine/cdi.ts';
 import type { Machine } from './machine/machine.ts';
 import type { MountedFiles } from './machine/mounted-files.ts';
@@ -15,6 +16,8 @@ import type { PositionDependencies } from './position/position.ts';
 import type { OwnLog, StartedPrograms } from './sessions/session.ts';
 import type { Database } from './state/database.ts';
 import type { IdentityStore } from './state/identity.ts';
+import type { RevocationList } from './state/revocations.ts';
+import type { Rows } from './state/rows.ts';
 import type { MachineAccess } from './supervise/executors/executors.ts';
 import type { SshClient } from './tunnel/ssh-client.ts';
 import type { Program } from './update/program.ts';
@@ -28,6 +31,8 @@ export interface AgentDependencies {
   engine(instance: string): Engine;
   database: Database;
   identity: IdentityStore;
+  /** the microservices of the machine itself */
+  ownMicroservices: Rows<LocalRow>;
   machine: Machine;
   /** how requests to the controller are sent; absent: by HTTP */
   transport?: Transport;
@@ -42,8 +47,10 @@ export interface AgentDependencies {
   mountedFiles: MountedFiles;
   /** what keeps the models and knowledge of this machine */
   artifacts(deps: Omit<ArtifactsDependencies, 'store' | 'projections'>): ArtifactsPart;
-  /** PEM by which containers know the local API; absent: it has no port */
-  apiAuthority?: string;
+  /** tokens of the local API that were revoked */
+  revocations: Rows<RevocationList>;
+  /** PEM by which containers know the local API; undefined: it has no port */
+  apiAuthority(): string | undefined;
   /** whether a program of this machine listens on a port; absent: the engine is on another machine */
   portTaken?: MachineAccess['portTaken'];
   /** the CDI devices that specifications in these directories name */

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
-import type { AgentConfig } from '../../src/wire/agent.ts';
+import type { AgentConfig, RegistryView } from '../../src/wire/agent.ts';
 import { BusServer } from './bus/bus-server.ts';
 import { SystemFiles } from './content/system-files/system-files.ts';
 import { MountedContent } from './content/volume-mounts/mounted-content.ts';
@@ -27,13 +27,15 @@ import { Membership } from './link/membership.ts';
 import { Provisioning } from './link/provisioning.ts';
 import { Reporter } from './link/reporter.ts';
 import { SavedResponses } from './link/saved-responses.ts';
+import { OwnMicroservices } from './local/own-microservices.ts';
 import { createAgentMetrics } from './local-api/routes/probes/metrics-page.ts';
 import { Position } from './position/position.ts';
 import { RouterPart } from './router/router.ts';
 import { Sessions } from './sessions/sessions.ts';
+import { LocalTokens } from './state/local-tokens.ts';
 import { loadIdentity } from './state/own-identity.ts';
 import { Adoption } from './supervise/adoption.ts';
-import { applyDesired } from './supervise/apply.ts';
+import { type ApplyDependencies, applyDesired } from './supervise/apply.ts';
 import { createMachineAccess } from './supervise/executors/machine-access.ts';
 import { Inventory } from './supervise/inventory.ts';
 import { pruneAll } from './supervise/pruning.ts';
@@ -44,6 +46,9 @@ import { Updater } from './update/updater.ts';
 
 /** A disk whose size cannot be known. */
 const ENDLESS = { total: Infinity, available: Infinity };
+
+/** No registry is defined on this machine. */
+const NO_REGISTRIES: ReadonlyMap<number, RegistryView> = new Map();
 
 /**
  * Makes the parts of an agent, each after the parts that it is given; only events lead back. It is long because it names
@@ -76,12 +81,21 @@ export function createParts(config: Config, deps: AgentDependencies) {
         timeZone: timeZoneInForce({ config, wanted: responses.sent.config }),
         limits: machine.limits,
       },
-      registries: responses.sent.registries,
-      views: responses.sent.microservices?.views,
+      registries: own.within(responses.sent).registries,
+      views: own.viewsWith(responses.sent.microservices?.views),
       policy: policy.policy,
     }),
+    noteStop: (uuid, isStopped) => own.noteStop(uuid, isStopped),
     machine: createMachineAccess(policy, deps),
     adopt: (signal) => adoption.adopt(signal),
+  });
+  const own = new OwnMicroservices({
+    ...{ rows: deps.ownMicroservices, clock, log, observed: supervisor },
+    registries: () => NO_REGISTRIES,
+    changed: () => {
+      apply();
+      link.changed();
+    },
   });
   const inventory = new Inventory({
     ...{ engine, clock, log, supervisor, adoption },
@@ -115,14 +129,15 @@ export function createParts(config: Config, deps: AgentDependencies) {
       link.changed();
     },
   });
-
+  const tokens = new LocalTokens({ clock, log, identity, rows: deps.revocations });
   const content = new MountedContent({
     files: deps.mountedFiles,
-    ...{ clock, log, observed: supervisor },
+    ...{ clock, log, tokens, observed: supervisor },
     identity: () => identity.current,
-    namespace: () => identity.current.node?.namespace ?? config.namespace,
+    namespace: () => config.namespace,
     authority: deps.apiAuthority,
   });
+  tokens.onRevoked(() => content.prepare(supervisor.desired));
   const systemFiles = new SystemFiles({
     files: deps.mountedFiles,
     ...{ clock, random, log, observed: supervisor },
@@ -191,7 +206,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     position,
     edgeGuard,
   ];
-  const parts: readonly Part[] = [content, systemFiles, artifacts, ...further];
+  const parts: readonly Part[] = [content, systemFiles, artifacts, own, ...further];
 
   const pruning = {
     ...{ engine, database, log, clock, random, machine, settings },
@@ -209,6 +224,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
   });
   const reporter = new Reporter({
     ...{ clock, startedAt, machine, identity, responses, actions, inventory, supervisor, settings, parts, link },
+    reported: (statuses) => own.reported(statuses),
     cdiDevices: deps.cdiDevices,
     refusedSettings: () => refusedSettings(settingsSources()),
     fileProblems: deps.fileProblems,
@@ -219,6 +235,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
   });
   const membership: Membership = new Membership({
     ...{ config, clock, random, log, metrics, database, identity, link, responses, actions, settings },
+    own: { keep: () => own.keep(responses.sent), removeAll: () => own.removeAll() },
     boot: randomUUID(),
     transport: deps.transport,
     controllerCa: deps.controllerCa ?? (() => undefined),
@@ -232,12 +249,19 @@ export function createParts(config: Config, deps: AgentDependencies) {
     ...{ config, log, machine, identity, responses, membership, actions },
     engineKind: () => supervisor.facts?.kind ?? config.containerEngine,
     microservices: () => supervisor.present,
+    isOwn: (uuid) => own.owns(uuid),
     adopt: () => adoption.adoptNow(supervisor),
     refusal: () => edgeGuard.refusal,
     fetchAuthority: deps.fetchAuthority,
   });
 
-  const applied = { responses, policy, parts, supervisor, settingsChanged: applyLogging };
+  const wanted: ApplyDependencies['wanted'] = {
+    get sent() {
+      return own.within(responses.sent);
+    },
+    desired: (rules) => own.desired(responses.desired(rules), rules),
+  };
+  const applied = { wanted, policy, parts, supervisor, settingsChanged: applyLogging };
   const apply = (registries?: ReadonlySet<number>): void => applyDesired(applied, registries);
   apply();
   responses.onChange(apply);
@@ -251,9 +275,11 @@ export function createParts(config: Config, deps: AgentDependencies) {
     for (const part of parts) part.observed?.();
   });
   return {
-    ...{ startedAt, metrics, identity, policy, responses, link, adoption, supervisor, inventory, settings, pruning },
+    ...{ startedAt, metrics, identity, tokens, policy, responses, link, adoption, supervisor, inventory, settings },
+    pruning,
     ...{
       content,
+      own,
       systemFiles,
       artifacts,
       sessions,

@@ -179,6 +179,11 @@ export const SYSTEM_NAMES_NAME = 'skerry-names-of-system';
 /** ConfigMap by which the leader tells the admission policies the settings of the installation. */
 export const SETTINGS_POLICY_NAME = 'skerry-settings';
 
+/** The application of the microservices that are deployed on a machine without a controller; no Application has this name. */
+export const LOCAL_APPLICATION = 'skerry-agent';
+/** Names that no microservice of that application has: `skerry-agent.<name>` of the bridge zone is the machine's own. */
+export const RESERVED_LOCAL_NAMES: readonly string[] = ['default', 'controller'];
+
 /** Suffix of the names under which containers of one bridge network find each other. */
 export const BRIDGE_ZONE = 'svc.bridge.local';
 /** `<agent_bridge_host>`: the agent's local API as seen from a container; also issuer of its tokens. */

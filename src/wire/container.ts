@@ -3,11 +3,15 @@ import {
   CONTAINER_FIELD_NAMES,
   type CONTAINER_FIELDS,
   type ContainerField,
+  type containerViewShape,
   fieldRow,
   isAbsent,
+  type NormalContainer,
+  type NormalValue,
   type WireValue,
 } from '../api/container/index.ts';
 import type { MicroserviceView } from './agent.ts';
+import { canonicalJson } from './digest.ts';
 
 type View = Readonly<Record<string, unknown>>;
 
@@ -92,4 +96,45 @@ const CATALOG_DEFAULTS = { permissions: 'ro' };
 function catalogForm(catalog: MicroserviceView['models'], fingerprint: Fingerprint): unknown {
   if (!catalog?.items.length) return undefined;
   return itemForm({ bindPath: catalog.bindPath, permissions: catalog.permissions }, CATALOG_DEFAULTS, fingerprint);
+}
+
+type Resolve<F extends ContainerField> = (value: NormalValue<F>) => WireValue<F>;
+
+/** Fields whose normal form is not what an agent gets. */
+type Resolved = {
+  [F in ContainerField]: NormalValue<F> extends WireValue<F> ? never : F;
+}[ContainerField];
+
+/** Fields that are the same for an agent wherever the entry comes from. */
+type Formed = 'healthCheck' | 'annotations';
+
+/** What an agent gets of the fields that depend on where the entry comes from. */
+export type ContainerResolution = { readonly [F in Exclude<Resolved, Formed> | 'volumes' | 'runtime']: Resolve<F> };
+
+const FORMED: { readonly [F in Formed]: Resolve<F> } = {
+  healthCheck: ({ test = [], ...check }) => ({ test, ...check }),
+  annotations: canonicalJson,
+};
+
+type ContainerMembers = Pick<MicroserviceView, keyof typeof containerViewShape>;
+
+/** The members of a view that are container fields. Only volumes have a scope. */
+export function containerMembers(container: NormalContainer, resolution: ContainerResolution): ContainerMembers {
+  const members: Record<string, unknown> = {};
+  const resolve: Partial<Record<ContainerField, (value: never) => unknown>> = {
+    ...FORMED,
+    ...resolution,
+    volumes: (volumes: NormalValue<'volumes'>) =>
+      resolution.volumes(volumes).map((one) => (one.type === 'volume' ? one : { ...one, scope: 'private' })),
+  };
+  for (const field of CONTAINER_FIELD_NAMES) {
+    const { wireName, alias, default: absent } = fieldRow(field);
+    const given = container[field];
+    const resolved = resolve[field];
+    const value = given === undefined ? absent : resolved ? resolved(given as never) : given;
+    if (value === undefined) continue;
+    members[wireName] = value;
+    if (alias) members[alias.name] = value;
+  }
+  return members as ContainerMembers;
 }

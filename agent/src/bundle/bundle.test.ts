@@ -15,7 +15,7 @@ import { NO_PROCESS } from '../local-api/_no-process.ts';
 import { ControlChannels } from '../local-api/routes/workload/control-channels.ts';
 import { localApi } from '../local-api/routes.ts';
 import { listenOnSocket } from '../local-api/server/server.ts';
-import { writeAdminToken } from '../local-api/server/token.ts';
+import { AdminToken } from '../local-api/server/token.ts';
 import { systemClock } from '../machine/clock.ts';
 import { bufferedSink, createLog } from '../machine/log.ts';
 import { localMachine } from '../machine/machine.ts';
@@ -104,13 +104,13 @@ test('a support bundle describes the agent and contains none of its secrets', as
   const stop = new AbortController();
   const run = agent.run(stop.signal);
   using channels = new ControlChannels(agent);
+  const adminToken = new AdminToken(config.tokenFile, agent);
   const api = localApi({
-    agent,
-    channels,
+    ...{ agent, adminToken, channels },
     logs: sink,
     ...NO_PROCESS,
   });
-  writeAdminToken(config.tokenFile, agent.identity, clock);
+  adminToken.write();
   const server: Server = await listenOnSocket(config.socket, config.runDirectory, { clock, log, api });
   try {
     await agent.provision(controller.joinString);

@@ -1,6 +1,7 @@
 import { AGENT_COMMANDS } from './commands/agent.ts';
 import type { Command } from './commands/command.ts';
 import { CONTENT_COMMANDS } from './commands/content.ts';
+import { DEPLOY_COMMANDS } from './commands/deploy.ts';
 import { MAINTENANCE_COMMANDS } from './commands/maintenance.ts';
 import { MICROSERVICE_COMMANDS } from './commands/microservices.ts';
 import { SETTINGS_COMMANDS } from './commands/settings.ts';
@@ -10,6 +11,7 @@ export const COMMANDS: readonly Command[] = [
   ...AGENT_COMMANDS,
   ...SETTINGS_COMMANDS,
   ...MICROSERVICE_COMMANDS,
+  ...DEPLOY_COMMANDS,
   ...CONTENT_COMMANDS,
   ...MAINTENANCE_COMMANDS,
 ];

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { ARTIFACT_KINDS, type ArtifactKind } from '../../../src/api/artifact-kinds.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import type { ArtifactStatus, ArtifactView } from '../../../src/wire/artifacts.ts';
-import type { Entry } from './entry.ts';
+import type { Entry, HoldEntry, RunEntry } from './entry.ts';
 
 export { ARTIFACT_KINDS, type ArtifactKind };
 
@@ -56,9 +56,17 @@ function ownerOf({ runAsUser = '', runAsGroup }: MicroserviceView): ArtifactCata
   return uid === undefined ? undefined : { uid: Number(uid), gid: Number(gid ?? (runAsGroup || uid)) };
 }
 
-/** The catalogs of all microservices that are to run. */
+/**
+ * The catalogs of all microservices that are to run. What a controller left to the machine keeps the contents that it has: the lists
+ * of a later controller mean other artifacts by the same names.
+ */
 export function allCatalogs(entries: readonly Entry[] = []): ArtifactCatalog[] {
-  return entries.flatMap((entry) => (entry.kind === 'run' ? catalogsOf(entry.view) : []));
+  return entries.flatMap((entry) => (isFrozen(entry) ? [] : catalogsOf(entry.view)));
+}
+
+/** Whether the projections of a microservice stay as they are. */
+export function isFrozen(entry: Entry): entry is HoldEntry | (RunEntry & { isKept: true }) {
+  return entry.kind === 'hold' || entry.isKept === true;
 }
 
 /** Why a microservice may not be started now: artifacts that it binds are not projected. */

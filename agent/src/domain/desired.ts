@@ -45,31 +45,20 @@ interface Handler<Value> {
   read(document: unknown): Value | undefined;
   /** the value while there is none */
   absent: Value;
-  atEnd: AtEnd;
+  /** what takes its place when the membership ends; `empty`: an empty list, so that what came by it is removed from the machine */
+  atEnd: 'empty' | 'nothing';
 }
-
-/**
- * What takes its place when the membership ends. `empty`: an empty list, so that what came by it is removed from the machine.
- * With the scope `local` what runs here stays, and with it what it needs.
- */
-interface AtEnd {
-  all: 'empty' | 'nothing';
-  local: 'same' | 'nothing';
-}
-const CONTENT: AtEnd = { all: 'empty', local: 'same' };
-const ACCESS: AtEnd = { all: 'nothing', local: 'same' };
-const SETTING: AtEnd = { all: 'nothing', local: 'nothing' };
 
 /** A row for each response that the agent saves. */
 const HANDLERS: { [Name in SavedName]: Handler<Sent[Name]> } = {
-  config: { read: readSettings, absent: {}, atEnd: SETTING },
+  config: { read: readSettings, absent: {}, atEnd: 'nothing' },
   microservices: {
     read: (document) => {
       const list = listOf(document, 'microservices');
       return list && readMicroservices(list, (document as { retainUnlisted?: unknown }).retainUnlisted);
     },
     absent: undefined,
-    atEnd: CONTENT,
+    atEnd: 'empty',
   },
   registries: {
     read: (document) => {
@@ -77,12 +66,12 @@ const HANDLERS: { [Name in SavedName]: Handler<Sent[Name]> } = {
       return data && new Map(data.registries.map((registry) => [registry.id, registry]));
     },
     absent: new Map(),
-    atEnd: ACCESS,
+    atEnd: 'nothing',
   },
   volumeMounts: {
     read: (document) => listOf(document, 'volumeMounts')?.flatMap(readVolumeMount),
     absent: undefined,
-    atEnd: CONTENT,
+    atEnd: 'empty',
   },
   systemFiles: {
     read: (document) => {
@@ -90,23 +79,23 @@ const HANDLERS: { [Name in SavedName]: Handler<Sent[Name]> } = {
       return list && readFileSets(list);
     },
     absent: undefined,
-    atEnd: CONTENT,
+    atEnd: 'empty',
   },
   models: {
     read: (document) => RESPONSES.models.schema.safeParse(document).data?.models,
     absent: undefined,
-    atEnd: CONTENT,
+    atEnd: 'empty',
   },
   runtimeClasses: {
     read: (document) => RESPONSES.runtimeClasses.schema.safeParse(document).data?.runtimeClasses,
     absent: [],
-    atEnd: SETTING,
+    atEnd: 'nothing',
   },
-  tunnel: { read: readTunnel, absent: undefined, atEnd: SETTING },
+  tunnel: { read: readTunnel, absent: undefined, atEnd: 'nothing' },
   knowledge: {
     read: (document) => RESPONSES.knowledge.schema.safeParse(document).data?.knowledge,
     absent: undefined,
-    atEnd: CONTENT,
+    atEnd: 'empty',
   },
 };
 const NAMES = Object.keys(HANDLERS) as SavedName[];
@@ -135,17 +124,13 @@ function readResponse<Name extends SavedName>(name: Name, { body }: SavedRespons
   return read(jsonOr(body, undefined));
 }
 
-/** The responses that take the place of these when the membership ends. */
-export function responsesAtEnd(
-  responses: ReadonlyMap<SavedName, SavedResponse>,
-  scope: keyof AtEnd,
-): Map<SavedName, SavedResponse> {
-  const left = NAMES.flatMap((name): [SavedName, SavedResponse][] => {
-    const what = HANDLERS[name].atEnd[scope];
-    const body = what === 'empty' ? JSON.stringify({ [name]: [] }) : responses.get(name)?.body;
-    return what === 'nothing' || body === undefined ? [] : [[name, { digests: {}, body }]];
-  });
-  return new Map(left);
+/**
+ * The responses that take the place of all when the membership ends. Where the microservices stay as the machine's own, a list that
+ * was not known stays unknown: what it may have named is then not removed.
+ */
+export function responsesAtEnd(isListKnown: boolean): Map<SavedName, SavedResponse> {
+  const empty = NAMES.filter((name) => HANDLERS[name].atEnd === 'empty' && (name !== 'microservices' || isListKnown));
+  return new Map(empty.map((name) => [name, { digests: {}, body: JSON.stringify({ [name]: [] }) }]));
 }
 
 /** The views in saved responses, by microservice. */

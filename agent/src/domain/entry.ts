@@ -9,6 +9,10 @@ export interface RunEntry {
   digest: string;
   /** what its image is pulled by; absent while its registry is not known */
   pullReference?: string;
+  /** of the machine's own: what a person last asked for there; absent: the record says it */
+  isStopped?: boolean;
+  /** a controller placed it and has left it to the machine */
+  isKept?: true;
 }
 
 /** A microservice that may not be changed now: keep what runs, restart it when it dies, start nothing new. */
@@ -22,6 +26,8 @@ export interface HoldEntry {
   name?: string;
   /** what runs is stopped, and not started again */
   stop?: boolean;
+  isStopped?: boolean;
+  isKept?: true;
 }
 
 export type Entry = RunEntry | HoldEntry;

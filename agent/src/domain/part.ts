@@ -19,7 +19,7 @@ export interface Part<Reads extends SavedName = SavedName> {
   /** The view with what its container binds of this part, or why the microservice has to wait. */
   resolve?(view: MicroserviceView): Resolution;
   /** Writes what the containers of these entries need when they start. */
-  prepare?(entries: readonly Entry[] | undefined): void;
+  prepare?(entries: readonly Entry[]): void;
   /** The supervisor has the entries of what was sent. */
   look?(sent: Pick<Sent, Reads>): void;
   /** These registries have changed: what failed by them is tried again at once. */
@@ -41,8 +41,10 @@ export interface Part<Reads extends SavedName = SavedName> {
 
 /** What parts know of the containers of this machine. */
 export interface Observed {
-  /** what the node is to run; undefined while that is not known */
-  readonly desired: readonly Entry[] | undefined;
+  /** what the machine is to run, as far as it is known */
+  readonly desired: readonly Entry[];
+  /** each microservice of the machine is one of these, or is known not to be wanted: what they do not use, nothing uses */
+  readonly knowsAll: boolean;
   readonly containers: readonly Container[];
   /** whether the containers are those of a look at the engine */
   readonly hasLooked: boolean;

@@ -37,6 +37,8 @@ export interface MicroserviceRecord {
   stoppedLocally?: { revision: string; rebuildCount: number };
   /** removed because it is no longer wanted; kept until STOPPED was reported */
   gone?: boolean;
+  /** a controller placed it and has left it to the machine: no list of a controller ends it */
+  isKept?: true;
   /** not saved */
   live: Live;
 }

@@ -26,7 +26,7 @@ export interface ViewRules {
   /** why a microservice may not run here */
   refusal(view: MicroserviceView): string | undefined;
   /** what its container binds of the agent's files, or why it has to wait for them; absent: the view as it is */
-  resolve?(view: MicroserviceView): Resolution;
+  resolve?: ((view: MicroserviceView) => Resolution) | undefined;
   /** what its image is pulled by; undefined while its registry is not known */
   pullReference?(view: MicroserviceView): string | undefined;
 }
@@ -95,7 +95,8 @@ export function unnamed({ named }: SentMicroservices, known: Iterable<string>): 
   return [...known].filter((uuid) => !named.has(uuid));
 }
 
-function entryOf(view: MicroserviceView, { refusal, resolve, pullReference }: ViewRules): Entry {
+/** The entry of a view on this machine. */
+export function entryOf(view: MicroserviceView, { refusal, resolve, pullReference }: ViewRules): Entry {
   const { uuid, application, name } = view;
   const names = { application, name };
   const refused = refusal(view);

@@ -5,7 +5,7 @@ import type { Config } from '../domain/config.ts';
 import type { Random } from '../domain/jitter.ts';
 import { errorText } from '../machine/log.ts';
 import type { Database } from '../state/database.ts';
-import type { Node } from '../state/identity.ts';
+import { localPart, type Node } from '../state/identity.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';
 import { signingKey } from '../state/token.ts';
 import type { Actions } from './actions.ts';
@@ -15,8 +15,16 @@ import type { Link } from './link.ts';
 import type { SavedResponses } from './saved-responses.ts';
 import { orDatabaseError, SyncLoop } from './sync-loop.ts';
 
-/** What ends with a membership: its containers as well (`all`), or only the membership (`local`). */
+/** What ends with a membership: all containers of the agent (`all`), or only the membership (`local`). */
 export type Scope = 'all' | 'local';
+
+/** The microservices of the machine itself, at the end of a membership. Both throw when they cannot save what they do. */
+interface OwnAtEnd {
+  /** Makes what the controller placed the machine's own. */
+  keep(): void;
+  /** Ends all that is the machine's own. */
+  removeAll(): void;
+}
 
 export interface MembershipDependencies {
   config: Config;
@@ -29,6 +37,7 @@ export interface MembershipDependencies {
   link: Link;
   responses: SavedResponses;
   actions: Actions;
+  own: OwnAtEnd;
   /** id of this start of the agent */
   boot: string;
   /** how requests are sent */
@@ -100,7 +109,7 @@ export class Membership {
       sessionsChanged: () => this.#deps.sessionsChanged(),
       trust: (signal) => this.#authorities.follow(client, signal),
       deleting: () => orDatabaseError(() => database.saveValue('ending', 'deleteNode')),
-      deleted: () => this.end(),
+      deleted: () => this.end('all', false),
       report,
       reported: ({ microserviceStatus = [] }) => {
         this.#deps.acknowledgeGone(microserviceStatus.filter(({ status }) => status === 'STOPPED').map(({ id }) => id));
@@ -142,42 +151,59 @@ export class Membership {
   }
 
   /**
-   * Ends the membership and forgets the node. Its microservices are no longer wanted, or, with the scope `local`, keep
-   * running as the machine's own. Throws, and changes nothing, when that cannot be saved.
+   * Ends the membership and forgets the node. What its controller placed is no longer wanted, or, with the scope `local`, becomes
+   * the machine's own. With `all` that ends as well, unless the controller has deleted the node. Throws, and changes nothing,
+   * when it cannot be saved.
    */
-  end(scope: Scope = 'all'): void {
+  end(scope: Scope, endsOwn = scope === 'all'): void {
     const { identity, log } = this.#deps;
-    const { instance, localKey } = identity.current;
     // This write decides. All that follows can be done again, by the next start at the latest.
-    identity.become({ instance, localKey, ending: scope });
+    identity.become({ ...localPart(identity.current), ending: scope, ...(endsOwn && { endsOwn }) });
     this.close();
     log.info({}, 'No longer provisioned');
-    this.#clear(scope);
+    this.#clearOrLater();
   }
 
-  /** Clears what came from the former controller; what cannot be saved is cleared for this process alone. */
-  #clear(scope: Scope): void {
-    const { database, identity, responses, actions, log } = this.#deps;
+  #clearOrLater(): void {
     try {
-      responses.endMembership(scope);
-      actions.forget();
-      database.saveValue('epochPosition', undefined);
-      database.saveValue('ending', undefined);
-      const { ending, ...rest } = identity.current;
-      identity.become(rest);
+      this.clear();
     } catch (error) {
-      log.error({ error: errorText(error) }, 'Cannot clear what the former controller sent; the next start does');
+      this.#deps.log.error(
+        { error: errorText(error) },
+        'Cannot clear what the former controller sent; the next start does',
+      );
     }
   }
 
-  /** Completes the end of a membership that a process did not finish. */
-  finishEnding(): void {
-    const { database, identity, log } = this.#deps;
-    const { ending } = identity.current;
-    if (ending) this.#clear(ending);
-    if (ending || database.value('ending') === undefined) return;
+  /**
+   * Clears what the controller of an ended membership sent; nothing to do where that is done. What cannot be saved is cleared for
+   * this process alone, and then it throws; but as long as microservices that are to stay cannot be saved, nothing is cleared.
+   */
+  clear(): void {
+    const { database, identity, responses, actions, own } = this.#deps;
+    const { ending, endsOwn, ...rest } = identity.current;
+    if (!ending) return;
+    if (ending === 'local') own.keep();
     try {
-      this.end();
+      if (endsOwn) own.removeAll();
+    } finally {
+      responses.endMembership(ending);
+    }
+    actions.forget();
+    database.saveValue('epochPosition', undefined);
+    database.saveValue('ending', undefined);
+    identity.become(rest);
+  }
+
+  /** Completes the end of a membership that a process did not finish, or that an earlier version finished in its own way. */
+  finishEnding(): void {
+    const { database, identity, responses, log } = this.#deps;
+    const { ending, node } = identity.current;
+    if (ending) this.#clearOrLater();
+    if (ending) return;
+    try {
+      if (!node && responses.areLeftOver) this.end('local');
+      else if (database.value('ending') !== undefined) this.end('all', false);
     } catch (error) {
       log.error({ error: errorText(error) }, 'Cannot forget the controller that has deleted this node');
     }

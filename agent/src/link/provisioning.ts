@@ -5,7 +5,7 @@ import { AgentError, saving } from '../domain/agent-error.ts';
 import type { Config } from '../domain/config.ts';
 import { errorText } from '../machine/log.ts';
 import { architectureId, type Machine } from '../machine/machine.ts';
-import { type Identity, type Node, newKey, publicPart } from '../state/identity.ts';
+import { type Identity, localPart, type Node, newKey, publicPart } from '../state/identity.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';
 import type { Actions } from './actions.ts';
 import { type ControllerClient, ControllerError, FOREIGN, NO_TLS } from './client.ts';
@@ -31,6 +31,8 @@ export interface ProvisioningDependencies {
   microservices(): string[];
   /** why the identity is not used; undefined while it may be */
   refusal(): string | undefined;
+  /** whether a microservice is the machine's own, of which the controller does not know */
+  isOwn(uuid: string): boolean;
   /** fetches the authority that a join string names */
   fetchAuthority(controllerUrl: string, digest: string): Promise<string>;
 }
@@ -61,12 +63,12 @@ export class Provisioning {
    * it: a machine that cannot save it stays a node.
    */
   async deprovision(scope: Scope, signal?: AbortSignal): Promise<{ controllerTold?: boolean }> {
-    const { identity, membership, microservices } = this.#deps;
+    const { identity, membership, microservices, isOwn } = this.#deps;
     const { node } = identity.current;
     if (!node && (scope === 'local' || microservices().length === 0))
       throw new AgentError('CONFLICT', 'the agent is not provisioned');
     return this.#alone(async () => {
-      const removed = scope === 'all' ? microservices() : [];
+      const removed = scope === 'all' ? microservices().filter((uuid) => !isOwn(uuid)) : [];
       // It has the key of the membership that ends.
       // Another machine that has the identity leaves without a word: the controller would take it for the node itself.
       const isUsed = this.#deps.refusal() === undefined;
@@ -151,13 +153,15 @@ export class Provisioning {
       );
       const node: Node = { uuid: reply.uuid, name: reply.name, namespace: reply.namespace, controllerUrl, ca };
       saving('the machine is no node yet; the same join string works again within 20 minutes', () => {
+        // What a former membership left to the machine has to be its own before another list comes.
+        membership.clear();
         membership.makeWay();
         // The saved responses are those of an earlier controller.
         responses.forget();
         responses.reload();
         // Counts and failures are of the node that asked; the same node keeps its own, or it would reboot once more.
         if (node.uuid !== before.node?.uuid) actions.forget();
-        const { joining, ending, ...rest } = identity.current;
+        const { joining, ...rest } = identity.current;
         // Last: until then the machine is what it was.
         identity.become({ ...rest, node });
       });
@@ -177,7 +181,7 @@ export class Provisioning {
   #keep(before: Identity): void {
     const { identity, membership, log } = this.#deps;
     try {
-      identity.become(before);
+      identity.become({ ...before, ...localPart(identity.current) });
     } catch (error) {
       log.error({ error: errorText(error) }, 'Cannot save the former identity');
     }

@@ -32,6 +32,8 @@ export interface ReporterDependencies {
     readonly engineProblem: string | undefined;
     readonly facts: EngineFacts | undefined;
   };
+  /** what the controller learns of microservices */
+  reported(statuses: MicroserviceStatus[] | undefined): MicroserviceStatus[] | undefined;
   parts: readonly Part[];
   link: Pick<Link, 'problems' | 'client'>;
   cdiDevices(directories?: readonly string[]): readonly string[];
@@ -70,7 +72,7 @@ export class Reporter {
       phase: this.#deps.phase(),
       problems: this.problems,
       engineProblem: supervisor.engineProblem,
-      microservices: inventory.microservices(),
+      microservices: this.#deps.reported(inventory.microservices()),
       microserviceList: responses.digests.microserviceList,
       registryCount: responses.sent.registries.size,
       address: machine.addresses(this.#deps.settings().networkInterface ?? 'dynamic')?.address,

@@ -4,6 +4,7 @@ import type { Digests, SavedName } from '../../../src/wire/sections.ts';
 import { NOTHING_SENT, readResponses, responsesAtEnd, type SavedResponse, type Sent } from '../domain/desired.ts';
 import type { Entry } from '../domain/entry.ts';
 import { desiredEntries, type SentMicroservices, unnamed, type ViewRules } from '../domain/sent-microservices.ts';
+import { isOwn } from '../domain/wanted.ts';
 import { errorText } from '../machine/log.ts';
 import type { Database } from '../state/database.ts';
 import { ControllerError } from './client.ts';
@@ -114,9 +115,15 @@ export class SavedResponses {
     this.#notOlderThan = undefined;
   }
 
+  /** Whether the microservices are those of a membership that ended with the scope `local` under an earlier version. */
+  get areLeftOver(): boolean {
+    const { microservices } = this.#sent;
+    return (microservices?.items.length ?? 0) > 0 && this.digests.microserviceList === undefined;
+  }
+
   /** Replaces the responses by those that are left when the membership ends. */
   endMembership(scope: 'all' | 'local'): void {
-    const left = responsesAtEnd(this.#stored, scope);
+    const left = responsesAtEnd(scope === 'all' || this.#sent.microservices !== undefined);
     // At once: the end is saved with the identity, and the next start replaces again what is not saved.
     this.#load(left);
     this.forget();
@@ -139,9 +146,10 @@ export class SavedResponses {
     this.#changed(changedKeys(before, sent.registries));
   }
 
-  /** Microservices on this machine, of any source. */
+  /** Microservices on this machine that a controller placed. */
   #here(): string[] {
-    return [...this.#deps.database.records().values()].filter(({ gone }) => !gone).map(({ uuid }) => uuid);
+    const records = [...this.#deps.database.records().values()];
+    return records.filter((record) => !record.gone && !isOwn(record)).map(({ uuid }) => uuid);
   }
 }
 

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'vitest';
+import { AGENT_BRIDGE_HOST } from '../../../src/api/names.ts';
 import { silentLog } from '../../../src/lib/log.ts';
 import { createTestAgent } from '../_agent.ts';
 import type { Agent } from '../app.ts';
@@ -19,6 +20,7 @@ import { systemClock } from '../machine/clock.ts';
 import { kindOfPath, readText } from '../machine/disk.ts';
 import { exchange } from '../machine/http.ts';
 import { bufferedSink } from '../machine/log.ts';
+import { LocalAuthority } from '../state/local-authority.ts';
 import {
   type ChangedSettings,
   changeProfile,
@@ -29,7 +31,7 @@ import { installCertificate } from './routes/settings/controller-certificate.ts'
 import { ControlChannels } from './routes/workload/control-channels.ts';
 import { localApi } from './routes.ts';
 import { type LocalApi, listenOnLoopback, listenOnSocket } from './server/server.ts';
-import { writeAdminToken } from './server/token.ts';
+import { AdminToken } from './server/token.ts';
 
 export interface Asked {
   status: number;
@@ -49,7 +51,7 @@ export interface LocalAgentOptions {
   engine?: MemoryEngine;
   controller?: FakeController;
   /** instead of those in memory; `data` is their folder */
-  deps?: Partial<Pick<AgentDependencies, 'database' | 'identity' | 'artifacts'>>;
+  deps?: Partial<Pick<AgentDependencies, 'database' | 'identity' | 'ownMicroservices' | 'artifacts' | 'revocations'>>;
   /** settings are written to the file of settings and taken from there; absent: `refusedSettings` says what happens */
   writesSettings?: boolean;
 }
@@ -65,6 +67,7 @@ export class LocalAgent implements AsyncDisposable {
   /** what the agent writes for its containers */
   readonly files = filesInMemory();
   readonly agent: Agent;
+  readonly authority: LocalAuthority;
   /** what the agent has logged */
   readonly logs = bufferedSink('INFO', 100, () => {});
   /** errors by setting; those that are not named here are taken */
@@ -85,6 +88,8 @@ export class LocalAgent implements AsyncDisposable {
     this.controller = options.controller ?? new FakeController();
     this.configFile = join(data, 'config.yaml');
     this.config = parseConfig(this.#settings, this.configFile);
+    const [file, host] = [join(data, 'local-api.json'), AGENT_BRIDGE_HOST];
+    this.authority = new LocalAuthority({ file, host, wall: this.clock.wall, log: silentLog });
     this.agent = createTestAgent({
       ...deps,
       folder: data,
@@ -113,9 +118,9 @@ export class LocalAgent implements AsyncDisposable {
     if (!existsSync(this.configFile)) writeFileSync(this.configFile, this.#settings);
     if (!this.#options.controller) await this.controller.listen();
     this.#run = agent.run(this.#stop.signal);
+    const adminToken = new AdminToken(config.tokenFile, agent);
     this.#api = localApi({
-      agent,
-      channels: this.#channels,
+      ...{ agent, adminToken, channels: this.#channels },
       logs,
       changeSettings: (set) => this.#changeSettings(set),
       switchProfile: (profile) => changeProfile(profile, this.writer),
@@ -126,9 +131,12 @@ export class LocalAgent implements AsyncDisposable {
       phase: () => 'listening',
     });
     const ports = { clock, log: silentLog, api: this.#api };
-    writeAdminToken(config.tokenFile, agent.identity, clock);
+    adminToken.write();
     this.token = readFileSync(config.tokenFile, 'utf8').trim();
-    this.servers = [await listenOnSocket(config.socket, config.runDirectory, ports), await listenOnLoopback(0, ports)];
+    this.servers = [
+      await listenOnSocket(config.socket, config.runDirectory, ports),
+      await listenOnLoopback(0, this.authority, ports),
+    ];
   }
 
   /** Writes the file of settings and takes it, as the agent of a machine does. */
@@ -178,7 +186,7 @@ export class LocalAgent implements AsyncDisposable {
     );
     const isJson = answer.headers['content-type']?.includes('json');
     const reply = { status: answer.status, body: isJson ? JSON.parse(answer.body) : { text: answer.body } };
-    if (reply.status === 200 && isJson) this.#expectDocumented(method, path, reply.body);
+    if (reply.status < 300 && isJson) this.#expectDocumented(method, path, reply.body);
     return reply;
   }
 

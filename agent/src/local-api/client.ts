@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
@@ -80,12 +81,42 @@ export interface LocalClientOptions {
   signal: AbortSignal;
 }
 
+/** A manifest with the fields that go with it. */
+export interface UploadedForm {
+  manifest: string;
+  sourceName?: string;
+  dryRun?: boolean;
+  async?: boolean;
+}
+
 interface CallOptions {
   body?: unknown;
+  form?: UploadedForm;
   /** ms until the answer begins */
   deadline?: number;
   /** the time that the line names bounds the operation, not the answer */
   isWhole?: boolean;
+}
+
+interface Content {
+  type: string;
+  text: string;
+}
+
+const jsonContent = (body: unknown): Content => ({ type: 'application/json', text: JSON.stringify(body) });
+
+/** A multipart form; its boundary is in no manifest. */
+function formContent({ manifest, ...fields }: UploadedForm): Content {
+  const boundary = `skerry-${randomUUID()}`;
+  const part = (disposition: string, text: string) =>
+    `--${boundary}\r\nContent-Disposition: form-data; ${disposition}\r\n\r\n${text}\r\n`;
+  const parts = [
+    ...Object.entries(fields).flatMap(([name, value]) =>
+      value === undefined ? [] : [part(`name="${name}"`, String(value))],
+    ),
+    part('name="manifest"; filename="manifest.yaml"', manifest),
+  ];
+  return { type: `multipart/form-data; boundary=${boundary}`, text: `${parts.join('')}--${boundary}--\r\n` };
 }
 
 /** The local API as the command line uses it. */
@@ -96,7 +127,7 @@ export class LocalClient {
     this.#options = options;
   }
 
-  /** Calls a route and answers its data, out of the envelope where there is one. */
+  /** Calls a route and answers its data, out of the envelope where there is one. `form`: a manifest in place of a JSON body. */
   async call<T>(method: string, path: string, options?: CallOptions): Promise<T> {
     const incoming = await this.#open(method, path, options);
     const text = (await readAll(incoming, 32 * 1024 * 1024, 60_000)).toString('utf8');
@@ -131,8 +162,9 @@ export class LocalClient {
   async #open(
     method: string,
     path: string,
-    { body, deadline = 120_000, isWhole = false }: CallOptions = {},
+    { body, form, deadline = 120_000, isWhole = false }: CallOptions = {},
   ): Promise<IncomingMessage> {
+    const content = form ? formContent(form) : body === undefined ? undefined : jsonContent(body);
     const { socket, tokenFile, patience, asked, signal } = this.#options;
     const token = this.#token(tokenFile);
     const began = performance.now();
@@ -145,9 +177,9 @@ export class LocalClient {
         path,
         headers: {
           ...(token && { authorization: `Bearer ${token}` }),
-          ...(body !== undefined && { 'content-type': 'application/json' }),
+          ...(content && { 'content-type': content.type }),
         },
-        body: body === undefined ? undefined : JSON.stringify(body),
+        body: content?.text,
         deadline: isWhole ? deadline : (patience ?? deadline),
         signal,
       });

@@ -81,6 +81,7 @@ describe('access to the local API', () => {
     for (const path of ['/health/live', '/v1/health/live', '/metrics', '/v1/metrics'])
       expect((await get(path)).status).toBe(200);
     expect((await get('/v1/system/status')).status).toBe(403);
+    expect((await fetch(`http://127.0.0.1:${port}/v1/system/status`)).status).toBe(401);
     const page = await (await get('/metrics')).text();
     for (const { name, type } of Object.values(AGENT_METRICS)) expect(page).toContain(`# TYPE ${name} ${type}\n`);
     expect(page).toContain('edge_agent_provisioned 0\n');

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { type ApiOperation, documentOf } from '../../../src/api/openapi.ts';
 import { ROUTES } from './routes.ts';
 import { API_ERRORS } from './server/errors.ts';
+import { formSchema } from './server/form.ts';
 import type { LocalAccess, LocalRoute } from './server/route.ts';
 
 /** What each error of the local API means, by its status. */
@@ -50,7 +51,7 @@ export const localApiDocument = () =>
   });
 
 function operation(route: LocalRoute): ApiOperation {
-  const { method, path, operation: id, tag, summary, access, query, body, errors = [] } = route;
+  const { method, path, operation: id, tag, summary, access, query, body, form, errors = [] } = route;
   return {
     ...{ method, path, id, tag, summary },
     ...(isGrant(access) && {
@@ -59,16 +60,19 @@ function operation(route: LocalRoute): ApiOperation {
     security: isGrant(access) ? ['admin', 'microservice'] : SECURITY[access],
     query: query?.(),
     ...(body && { body: { required: !body().safeParse({}).success, content: { 'application/json': body() } } }),
+    ...(form && { body: { required: true, content: { 'multipart/form-data': formSchema() } } }),
     replies: repliesOf(route),
     errors: [
       ...(access === 'open' ? [] : [401, 403]),
-      ...(query || body ? [400] : []),
-      ...(body ? [413] : []),
+      ...(query || body || form ? [400] : []),
+      ...(body || form ? [413] : []),
       ...errors,
       500,
     ],
   };
 }
+
+const OTHERS = { 202: 'Begun', 503: 'Not ready' } as const;
 
 function repliesOf({ reply, socket }: LocalRoute): ApiOperation['replies'] {
   if (!reply) return { 101: { description: `A WebSocket: ${socket}` } };
@@ -81,6 +85,7 @@ function repliesOf({ reply, socket }: LocalRoute): ApiOperation['replies'] {
           'application/json': form === 'envelope' ? z.object({ success: z.literal(true), data }) : data,
           ...(line && { 'application/x-ndjson': line() }),
         };
-  const replies = { 200: { description: line ? 'Done; with `follow` a line for each entry' : 'Done', content } };
-  return status ? { ...replies, 503: { description: 'Not ready', content } } : replies;
+  const done = { 200: { description: line ? 'Done; with `follow` a line for each entry' : 'Done', content } };
+  if (status === 202) return { 202: { description: OTHERS[202], content } };
+  return status ? { ...done, [status.other]: { description: OTHERS[status.other], content } } : done;
 }

@@ -186,7 +186,7 @@ function upgradeRequest(
   path = '/v1/microservices/control',
 ): string {
   const headers = {
-    host: 'agent',
+    host: 'localhost',
     connection: 'Upgrade',
     upgrade: 'websocket',
     'sec-websocket-version': '13',

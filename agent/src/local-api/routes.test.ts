@@ -39,7 +39,7 @@ const REQUESTS: Record<string, string> = {
   'POST /v1/system/controller/cert': 'installControllerCertificate',
   'POST /v1/ms/web/exec/sessions': 'NOT_IMPLEMENTED',
   'GET /v1/microservices/web/logs:stream': 'NOT_IMPLEMENTED',
-  'GET /v1/auth/tokens/x': 'NOT_IMPLEMENTED',
+  'GET /v1/auth/tokens/x': 'NOT_FOUND',
 };
 for (const [request, answer] of Object.entries(REQUESTS))
   test(`the local API answers ${request} with ${answer}`, () => {

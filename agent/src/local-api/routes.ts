@@ -1,5 +1,7 @@
 import { spellingsOf } from '../../../src/lib/path-pattern.ts';
+import { AUTH_ROUTES, type AuthDependencies } from './routes/auth/routes.ts';
 import { CONTENT_ROUTES, type ContentDependencies } from './routes/content/routes.ts';
+import { DEPLOY_MICROSERVICE_ROUTES, type DeployDependencies } from './routes/deploy/microservices.ts';
 import { MICROSERVICE_ROUTES, type MicroserviceDependencies } from './routes/microservices/routes.ts';
 import { PROBE_ROUTES, type ProbeDependencies } from './routes/probes/routes.ts';
 import { SETTINGS_ROUTES, type SettingsDependencies } from './routes/settings/routes.ts';
@@ -13,8 +15,10 @@ import type { LocalApi, ServedAgent } from './server/server.ts';
 type LocalApiDependencies = { agent: ServedAgent } & ProbeDependencies &
   SystemDependencies &
   SettingsDependencies &
+  AuthDependencies &
   WorkloadDependencies &
   ContentDependencies &
+  DeployDependencies &
   MicroserviceDependencies;
 
 /** The routes of the local API. */
@@ -22,8 +26,10 @@ export const ROUTES: readonly LocalRoute<LocalApiDependencies>[] = [
   ...PROBE_ROUTES,
   ...SYSTEM_ROUTES,
   ...SETTINGS_ROUTES,
+  ...AUTH_ROUTES,
   ...WORKLOAD_ROUTES,
   ...CONTENT_ROUTES,
+  ...DEPLOY_MICROSERVICE_ROUTES,
   ...MICROSERVICE_ROUTES,
 ];
 
@@ -51,7 +57,6 @@ const LATER: readonly [pattern: string, missing: string][] = [
   ['/v1/system/logs:stream*', PART],
   ['/v1/ms/{id}/exec/sessions*', FORM],
   ['/v1/ms/{id}/logs:stream*', FORM],
-  ['/v1/auth/tokens*', 'token management'],
 ];
 
 function* pathRows(): Generator<PathRow> {

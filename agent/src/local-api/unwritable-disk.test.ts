@@ -12,7 +12,10 @@ import { until } from '../engines/_contract.ts';
 import { MemoryEngine } from '../engines/memory/_engine.ts';
 import { FilledDisk } from '../faults/_filled-disk.ts';
 import { FakeController } from '../link/_fake-controller.ts';
+import { manifestOf } from '../local/_manifest.ts';
+import { localRowSchema } from '../local/row.ts';
 import { identityFile } from '../state/identity.ts';
+import { openRows } from '../state/rows.ts';
 import { openSqliteDatabase } from '../state/sqlite-database.ts';
 import { LocalAgent } from './_local-agent.ts';
 import { ROUTES } from './routes.ts';
@@ -67,10 +70,14 @@ const CHANGES: Record<string, Row> = {
     command: ['orphans', '--remove', '--yes'],
     elsewhere: 'the engine has the containers',
   },
+  'POST /v1/deploy/microservices:apply': { command: ['deploy', '-f', 'MANIFEST'] },
+  'POST /v1/deploy/microservices:validate': { elsewhere: 'it changes nothing' },
+  'DELETE /v1/deploy/microservices/{id}': { command: ['ms', 'rm', 'skerry-agent.own'] },
   'DELETE /v1/ms/{id}': { command: ['ms', 'rm', 'shop.queue'], elsewhere: 'the engine has the containers' },
   'POST /v1/ms/{id}/kill': { elsewhere: 'a signal is sent once' },
   'POST /v1/system/reload': { elsewhere: 'it reads' },
   'POST /v1/system/stop': { command: ['stop'], elsewhere: 'it ends the process' },
+  'POST /v1/auth/tokens/revoke': { elsewhere: 'tokens.test.ts has it on a disk that takes no writes' },
 };
 
 const changing = ROUTES.filter(({ method }) => method !== 'GET').map(({ method, path }) => `${method} ${path}`);
@@ -88,10 +95,12 @@ describe.skipIf(process.getuid?.() !== 0)('on a disk that takes no writes', () =
   let engine: MemoryEngine;
   let controller: FakeController;
   let local: LocalAgent;
+  let manifest: string;
 
   beforeEach(async () => {
     disk = new Disk();
     folder = temporaryFolder();
+    manifest = join(temporaryFolder(), 'own.yaml');
     engine = new MemoryEngine({ anyImage: true });
     controller = await new FakeController().listen();
     controller.microservices = [plainView({ uuid: web }), plainView({ uuid: queue, name: 'queue' })];
@@ -116,6 +125,7 @@ describe.skipIf(process.getuid?.() !== 0)('on a disk that takes no writes', () =
       deps: {
         database: openSqliteDatabase(join(data, 'agent.db'), Date.now(), [folder]).database,
         identity: identityFile(join(data, 'identity.json'), Date.now, () => {}),
+        ownMicroservices: openRows(join(data, 'local', 'microservices'), localRowSchema),
         artifacts: (needs) =>
           new Artifacts({
             ...needs,
@@ -141,7 +151,7 @@ describe.skipIf(process.getuid?.() !== 0)('on a disk that takes no writes', () =
     return { node: node?.uuid, isNode: controllerConnection !== 'NOT_PROVISIONED', states };
   }
 
-  const BEFORE = { isNode: true, states: ['queue STOPPED', 'web RUNNING'] };
+  const BEFORE = { isNode: true, states: ['own RUNNING', 'queue STOPPED', 'web RUNNING'] };
 
   const disks: Record<string, { before(): Promise<void>; after(): void }> = {
     full: { before: async () => disk.fill(), after: () => disk.free() },
@@ -161,11 +171,14 @@ describe.skipIf(process.getuid?.() !== 0)('on a disk that takes no writes', () =
       await local.agent.provision(controller.joinString);
       await until('RUNNING', () => [web, queue].every((uuid) => controller.microservice(uuid)?.status === 'RUNNING'));
       expect(await local.cli('ms', 'stop', 'shop.queue')).toMatchObject({ code: 0 });
+      writeFileSync(manifest, manifestOf('own', 'example/own:1'));
+      expect(await local.cli('deploy', '-f', manifest)).toMatchObject({ code: 0 });
+      writeFileSync(manifest, manifestOf('own', 'example/own:2'));
       await before();
       const node = controller.nodeUuid;
       expect(await seen()).toEqual({ ...BEFORE, node });
       for (const { command = [] } of DURABLE.filter(({ needsNoNode }) => !needsNoNode)) {
-        const { code, out, err } = await local.cli(...command);
+        const { code, out, err } = await local.cli(...command.map((word) => (word === 'MANIFEST' ? manifest : word)));
         expect({ command, code, out }).toEqual({ command, code: 1, out: '' });
         expect(err, command.join(' ')).toMatch(
           /^Error\[UNAVAILABLE\]: this cannot be saved, so .*\. Make room on the disk/,

@@ -10,7 +10,7 @@ const VOLUMES = 0o750;
 
 /** What the agent makes in its data directory, and what a new file system has. */
 const OWN =
-  /^(agent\.(db|lock)(-.*|\..*)?|(identity|local-api)\.json(\..*)?|volumes|artifacts|programs|run|lost\+found|\.room-\d+)$/;
+  /^(agent\.(db|lock)(-.*|\..*)?|(identity|local-api)\.json(\..*)?|volumes|artifacts|local|programs|run|lost\+found|\.room-\d+)$/;
 
 /**
  * Keeps other users of the machine out of the data directory: what lies in it is protected by this directory alone. One that

@@ -23,7 +23,14 @@ let looks: number;
 beforeEach(() => {
   files = filesInMemory();
   for (const path of ['f/set', OLD, NEW]) files.writeOnce(path, Buffer.from('x'));
-  observed = { desired: [run(NEW)], containers: [], pending: 0, hasLooked: true, record: () => undefined };
+  observed = {
+    desired: [run(NEW)],
+    knowsAll: true,
+    containers: [],
+    pending: 0,
+    hasLooked: true,
+    record: () => undefined,
+  };
   looks = 0;
   unused = new UnusedFiles({
     observed,
@@ -73,7 +80,7 @@ test('a microservice that may not be changed keeps what it ran with last', () =>
 });
 
 test('nothing is removed while a container is being made, the entries are not known, or the engine was not read', () => {
-  for (const unknown of [{ pending: 1 }, { desired: undefined }, { hasLooked: false }]) {
+  for (const unknown of [{ pending: 1 }, { knowsAll: false }, { hasLooked: false }]) {
     const before = { ...observed };
     Object.assign(observed, unknown);
     unused.look();

@@ -58,9 +58,9 @@ export class UnusedFiles {
 
   #look(): void {
     const { observed, remove } = this.#deps;
-    const { desired, containers, pending, hasLooked } = observed;
+    const { desired, knowsAll, containers, pending, hasLooked } = observed;
     // A container that is being made is not among the containers yet.
-    if (this.#isTidy || !desired || pending > 0 || !hasLooked) return;
+    if (this.#isTidy || !knowsAll || pending > 0 || !hasLooked) return;
     const views = presentViews(desired, observed);
     const wanted = pathsOf(views.map(({ next }) => next));
     const former = pathsOf(views.map(({ lastGood }) => lastGood));
@@ -80,10 +80,10 @@ interface PresentViews {
 
 /** The views of each microservice that is to run, or that has a container. */
 export function presentViews(
-  desired: readonly Entry[] | undefined,
+  desired: readonly Entry[],
   observed: Pick<Observed, 'containers' | 'record'>,
 ): PresentViews[] {
-  const entries = new Map((desired ?? []).map((entry) => [entry.uuid, entry]));
+  const entries = new Map(desired.map((entry) => [entry.uuid, entry]));
   const uuids = new Set([...entries.keys(), ...observed.containers.map(({ uuid }) => uuid)]);
   return [...uuids].map((uuid) => {
     const entry = entries.get(uuid);

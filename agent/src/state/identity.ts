@@ -40,8 +40,12 @@ const identitySchema = z.object({
     .optional(),
   /** absent until the edge guard was switched on */
   fingerprint: fingerprintSchema.optional(),
+  /** how much was revoked of what the local key signed: a shorter list of revocations is not the whole one */
+  revocations: z.int().nonnegative().optional(),
   /** the membership that has ended, whose saved responses are still to be cleared; says what ended with it */
   ending: z.enum(['all', 'local']).optional(),
+  /** with `all`: a person ended it on the machine, so that the machine's own microservices end as well */
+  endsOwn: z.boolean().optional(),
 });
 
 /** The identity of this agent. */
@@ -90,6 +94,13 @@ export function newIdentity(instance?: string): Identity {
   const known = instance !== undefined && /^[0-9a-f]{32}$/.test(instance);
   return { instance: known ? instance : randomBytes(16).toString('hex'), localKey: newKey() };
 }
+
+/** What the end of a membership leaves as it is. */
+export const localPart = ({ instance, localKey, revocations }: Identity): Identity => ({
+  instance,
+  localKey,
+  ...(revocations !== undefined && { revocations }),
+});
 
 export function newKey(): PrivateKey {
   const { privateKey } = generateKeyPairSync('ed25519');

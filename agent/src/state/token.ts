@@ -15,21 +15,30 @@ export interface Claims {
   exp: number;
   jti: string;
   tokenUse: string;
+  /** which of the tokens of its subject; absent: before anything of the subject was revoked */
+  generation?: number;
 }
 
 const HEADER = encode({ alg: 'EdDSA', typ: 'JWT' });
 
-/** A JWT signed with Ed25519; `jti` is new each time. Times are seconds. */
-export function signToken(
-  key: KeyObject,
-  claims: Pick<Claims, 'sub' | 'iss' | 'aud' | 'tokenUse'>,
-  now: number,
-  lifetime: number,
-): string {
-  const full: Claims = { ...claims, iat: now, nbf: now, exp: now + lifetime, jti: randomUUID() };
-  const text = `${HEADER}.${encode(full)}`;
+/** What a token is made from. */
+export type TokenClaims = Pick<Claims, 'sub' | 'iss' | 'aud' | 'tokenUse'> & Partial<Pick<Claims, 'generation'>>;
+
+/** The claims of a new token with a `jti` of its own. Times are seconds. */
+export const claimsNow = (claims: TokenClaims, now: number, lifetime: number): Claims => ({
+  ...claims,
+  ...{ iat: now, nbf: now, exp: now + lifetime, jti: randomUUID() },
+});
+
+/** A JWT with these claims, signed with Ed25519. */
+export function signClaims(key: KeyObject, claims: Claims): string {
+  const text = `${HEADER}.${encode(claims)}`;
   return `${text}.${sign(null, Buffer.from(text), key).toString('base64url')}`;
 }
+
+/** A new token, signed with Ed25519. Times are seconds. */
+export const signToken = (key: KeyObject, claims: TokenClaims, now: number, lifetime: number): string =>
+  signClaims(key, claimsNow(claims, now, lifetime));
 
 /** The claims of a token that this key signed and that is valid now, or undefined. No algorithm but EdDSA is accepted. */
 export function verifyToken(token: string, key: KeyObject, now: number): Claims | undefined {

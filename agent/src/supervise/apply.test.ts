@@ -1,22 +1,22 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { PLAIN_PLACES } from '../domain/_places.ts';
 import { NOTHING_SENT } from '../domain/desired.ts';
-import type { Entry } from '../domain/entry.ts';
 import type { Part } from '../domain/part.ts';
 import { OPEN_POLICY } from '../domain/policy.ts';
 import { desiredEntries, readMicroservices } from '../domain/sent-microservices.ts';
+import { type Desired, NOTHING_KNOWN } from '../domain/wanted.ts';
 import { type ApplyDependencies, applyDesired } from './apply.ts';
-import { makeView } from './plan/_util.ts';
+import { makeDesired, makeView } from './plan/_util.ts';
 
 const view = makeView();
 
 let calls: string[];
-let desired: readonly Entry[] | undefined;
+let desired: Desired;
 let waitOf: (uuid: string) => unknown;
 
 beforeEach(() => {
   calls = [];
-  desired = undefined;
+  desired = NOTHING_KNOWN;
 });
 
 /** A part that notes what is called. */
@@ -26,7 +26,7 @@ const noting = (name: string): Part => ({
     calls.push(`${name} resolve`);
     return { view: { ...one, commands: [...(one.commands ?? []), name] } };
   },
-  prepare: (entries) => void calls.push(`${name} prepare ${entries?.length}`),
+  prepare: (entries) => void calls.push(`${name} prepare ${entries.length}`),
   look: () => void calls.push(`${name} look`),
   registriesChanged: (ids) => void calls.push(`${name} registries ${[...ids]}`),
 });
@@ -35,13 +35,13 @@ function apply(parts: Part[], change: Partial<ApplyDependencies> = {}, registrie
   const sent = { ...NOTHING_SENT, microservices: readMicroservices([view], undefined) };
   applyDesired(
     {
-      responses: { sent, desired: (rules) => desiredEntries(sent.microservices, rules) },
+      wanted: { sent, desired: (rules) => makeDesired(desiredEntries(sent.microservices, rules)) },
       policy: { policy: OPEN_POLICY, protectedPaths: [], places: PLAIN_PLACES },
       parts,
       supervisor: {
-        setDesired: (entries, wait) => {
+        setDesired: (wanted, wait) => {
           calls.push('entries');
-          desired = entries;
+          desired = wanted;
           waitOf = wait;
         },
         registriesChanged: (ids) => void calls.push(`images ${[...ids]}`),
@@ -69,18 +69,18 @@ test('the desired state is applied in the order of its steps, and each step is t
 
 test('a part without a step is left out of it', () => {
   apply([{}]);
-  expect(desired).toMatchObject([{ kind: 'run', uuid: view.uuid, view }]);
+  expect(desired.entries).toMatchObject([{ kind: 'run', uuid: view.uuid, view }]);
 });
 
 describe('an entry', () => {
   test('has what every part adds to its view', () => {
     apply([noting('a'), {}, noting('b')]);
-    expect(desired).toMatchObject([{ kind: 'run', view: { commands: ['a', 'b'] } }]);
+    expect(desired.entries).toMatchObject([{ kind: 'run', view: { commands: ['a', 'b'] } }]);
   });
 
   test('is on hold for the first part that it waits for, and no further part is asked', () => {
     apply([{ resolve: () => ({ reason: 'Waiting', message: 'for a file' }) }, noting('b')]);
-    expect(desired).toMatchObject([{ kind: 'hold', reason: 'Waiting', message: 'for a file' }]);
+    expect(desired.entries).toMatchObject([{ kind: 'hold', reason: 'Waiting', message: 'for a file' }]);
     expect(calls).not.toContain('b resolve');
   });
 
@@ -96,7 +96,7 @@ describe('an entry', () => {
 });
 
 test('an unknown desired state stays unknown to the supervisor', () => {
-  apply([noting('a')], { responses: { sent: NOTHING_SENT, desired: () => undefined } });
-  expect(calls).toContain('a prepare undefined');
-  expect(desired).toBeUndefined();
+  apply([noting('a')], { wanted: { sent: NOTHING_SENT, desired: () => NOTHING_KNOWN } });
+  expect(calls).toContain('a prepare 0');
+  expect(desired.isListKnown).toBe(false);
 });

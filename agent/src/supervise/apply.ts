@@ -1,22 +1,22 @@
 import type { ArtifactWait } from '../domain/artifact.ts';
 import type { Sent } from '../domain/desired.ts';
-import type { Entry } from '../domain/entry.ts';
 import type { Part } from '../domain/part.ts';
 import type { PolicyContext } from '../domain/policy.ts';
 import type { ViewRules } from '../domain/sent-microservices.ts';
 import { pullReference, viewRefusal } from '../domain/target.ts';
 import type { Resolution } from '../domain/volume-mounts.ts';
+import { type Desired, NOTHING_KNOWN } from '../domain/wanted.ts';
 
 export interface ApplyDependencies {
-  responses: {
+  /** of all sources */
+  wanted: {
     readonly sent: Sent;
-    /** the desired entries of the node; undefined while they are not known */
-    desired(rules: ViewRules): Entry[] | undefined;
+    desired(rules: ViewRules): Desired;
   };
   policy: PolicyContext;
   parts: readonly Part[];
   supervisor: {
-    setDesired(entries: readonly Entry[] | undefined, waitOf: (uuid: string) => ArtifactWait | undefined): void;
+    setDesired(desired: Desired, waitOf: (uuid: string) => ArtifactWait | undefined): void;
     registriesChanged(ids: ReadonlySet<number>): void;
   };
   /** The settings in force may be others. */
@@ -26,7 +26,7 @@ export interface ApplyDependencies {
 interface Applying extends ApplyDependencies {
   /** those that differ, by id */
   registries: ReadonlySet<number>;
-  entries: readonly Entry[] | undefined;
+  desired: Desired;
 }
 
 /** The steps by which the desired state is applied, in this order. */
@@ -39,25 +39,25 @@ const STEPS: readonly { step: string; why: string; act(applying: Applying): void
   {
     step: 'write',
     why: 'an entry names the files that its container binds, and waits for those that are missing',
-    act: ({ parts, responses }) => each(parts, (part) => part.write?.(responses.sent)),
+    act: ({ parts, wanted }) => each(parts, (part) => part.write?.(wanted.sent)),
   },
   {
     step: 'entries',
     why: 'they are made from policy, registries and files',
     act: (applying) => {
-      applying.entries = applying.responses.desired(rulesOf(applying));
+      applying.desired = applying.wanted.desired(rulesOf(applying));
     },
   },
   {
     step: 'prepare',
     why: 'the supervisor may start a container as soon as it has the entry, and the container then has its token',
-    act: ({ parts, entries }) => each(parts, (part) => part.prepare?.(entries)),
+    act: ({ parts, desired }) => each(parts, (part) => part.prepare?.(desired.entries)),
   },
   {
     step: 'containers',
     why: 'what follows reads the entries of the supervisor',
-    act: ({ supervisor, entries, parts }) =>
-      supervisor.setDesired(entries, (uuid) => parts.map((part) => part.waitOf?.(uuid)).find(Boolean)),
+    act: ({ supervisor, desired, parts }) =>
+      supervisor.setDesired(desired, (uuid) => parts.map((part) => part.waitOf?.(uuid)).find(Boolean)),
   },
   {
     step: 'images',
@@ -67,7 +67,7 @@ const STEPS: readonly { step: string; why: string; act(applying: Applying): void
   {
     step: 'look',
     why: 'artifacts are planned from the entries that bind them',
-    act: ({ parts, responses }) => each(parts, (part) => part.look?.(responses.sent)),
+    act: ({ parts, wanted }) => each(parts, (part) => part.look?.(wanted.sent)),
   },
   {
     step: 'registries',
@@ -81,12 +81,12 @@ const STEPS: readonly { step: string; why: string; act(applying: Applying): void
  * again. `registries` are those that differ from what was applied last.
  */
 export function applyDesired(deps: ApplyDependencies, registries: ReadonlySet<number> = new Set()): void {
-  const applying: Applying = { ...deps, registries, entries: undefined };
+  const applying: Applying = { ...deps, registries, desired: NOTHING_KNOWN };
   for (const { act } of STEPS) act(applying);
 }
 
-function rulesOf({ responses, policy, parts }: Applying): ViewRules {
-  const { registries } = responses.sent;
+function rulesOf({ wanted, policy, parts }: Applying): ViewRules {
+  const { registries } = wanted.sent;
   return {
     refusal: (view) => viewRefusal(view, registries, policy),
     resolve: (view) =>

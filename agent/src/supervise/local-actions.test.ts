@@ -4,7 +4,7 @@ import type { Container } from '../engine-port/container.ts';
 import { runKey } from '../engine-port/container.ts';
 import { EngineError } from '../engine-port/error.ts';
 import { LocalActions } from './local-actions.ts';
-import { makeContainer, makeEntry, makeRecord, UUID } from './plan/_util.ts';
+import { makeContainer, makeDesired, makeEntry, makeRecord, UUID } from './plan/_util.ts';
 
 const entry = makeEntry({ revision: 'r-7', rebuildCount: 2 });
 
@@ -29,7 +29,8 @@ function createFixture({
       exclusively: (_uuid, act) => act(new AbortController().signal),
     },
     containers: () => containers,
-    desired: () => desired,
+    desired: () => makeDesired(desired),
+    noteStop: () => undefined,
     change: (_uuid, change) => {
       record = change(record);
     },

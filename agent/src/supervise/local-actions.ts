@@ -1,5 +1,5 @@
-import type { Entry } from '../domain/entry.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
+import type { Desired } from '../domain/wanted.ts';
 import { type Container, runKey } from '../engine-port/container.ts';
 import type { EndPort } from '../engine-port/containers.ts';
 import { EngineError } from '../engine-port/error.ts';
@@ -17,7 +17,9 @@ export interface LocalActionsDependencies {
   records: Pick<RecordKeeper, 'all' | 'get' | 'isStopSaved' | 'problem'>;
   scheduler: Pick<StepScheduler, 'find' | 'exclusively'>;
   containers(): readonly Container[];
-  desired(): readonly Entry[] | undefined;
+  desired(): Desired;
+  /** Notes a stop, or its end, where it is more than a record; returns why that would not survive the end of this process. */
+  noteStop(uuid: string, isStopped: boolean): string | undefined;
   /** Changes a record, saves it and looks again. */
   change(uuid: string, change: (record: MicroserviceRecord) => MicroserviceRecord): void;
   /** Resolves when the condition holds, or false when it does not in time. */
@@ -37,19 +39,21 @@ export class LocalActions {
 
   /** Stops a microservice until it is started on the machine, rebuilt, or gets another revision. */
   stop(uuid: string): string | undefined {
-    const entry = this.#deps.desired()?.find((each) => each.uuid === uuid);
+    const entry = this.#deps.desired().entries.find((each) => each.uuid === uuid);
     const view = entry?.kind === 'run' ? entry.view : this.#deps.records.get(uuid)?.lastGood;
     const { revision = '', rebuildCount = 0 } = view ?? {};
+    const problem = this.#deps.noteStop(uuid, true);
     this.#deps.change(uuid, (record) => ({
       ...record,
       stoppedLocally: { revision, rebuildCount },
       live: { ...record.live, restart: undefined },
     }));
-    return this.#unsaved(uuid);
+    return problem ?? this.#unsaved(uuid);
   }
 
   /** Ends a local stop, and tries at once what waits. */
   start(uuid: string): string | undefined {
+    const problem = this.#deps.noteStop(uuid, false);
     this.#deps.change(uuid, (record) => ({
       ...record,
       stoppedLocally: undefined,
@@ -57,19 +61,20 @@ export class LocalActions {
       crash: undefined,
       live: { ...record.live, startedLocally: true },
     }));
-    return this.#unsaved(uuid);
+    return problem ?? this.#unsaved(uuid);
   }
 
   /** Ends the present run and starts the container again; what does not run is started. */
   restart(uuid: string): string | undefined {
     const running = this.#running(uuid);
     if (!running) return this.start(uuid);
+    const problem = this.#deps.noteStop(uuid, false);
     this.#deps.change(uuid, (record) => ({
       ...record,
       stoppedLocally: undefined,
       live: { ...record.live, restart: { key: runKey(running) } },
     }));
-    return this.#unsaved(uuid);
+    return problem ?? this.#unsaved(uuid);
   }
 
   #unsaved(uuid: string): string | undefined {

@@ -1,5 +1,6 @@
 import { bindsOf } from '../domain/binds.ts';
-import { type Entry, POLICY_REFUSED } from '../domain/entry.ts';
+import { POLICY_REFUSED } from '../domain/entry.ts';
+import type { Desired } from '../domain/wanted.ts';
 import type { Container } from '../engine-port/container.ts';
 import type { MachineAccess } from './executors/executors.ts';
 import { refusalOf, viewOf } from './plan/complete.ts';
@@ -10,16 +11,17 @@ import type { PlanInput } from './plan/context.ts';
  * policy allows, such as one of an earlier view.
  */
 export function stopRefused(
-  desired: readonly Entry[] | undefined,
+  desired: Desired,
   input: Omit<PlanInput, 'desired'>,
   machine: Pick<MachineAccess, 'pathRefusal'>,
-): readonly Entry[] | undefined {
+): Desired {
   if (!input.policy.stopRefused) return desired;
-  return desired?.map((entry) => {
+  const entries = desired.entries.map((entry) => {
     if (entry.kind !== 'hold' || entry.reason !== POLICY_REFUSED) return entry;
     const own = input.snapshot.containers.filter(({ uuid }) => uuid === entry.uuid);
     return { ...entry, stop: own.every((container) => isRefused(container, input, machine)) };
   });
+  return { ...desired, entries };
 }
 
 function isRefused(

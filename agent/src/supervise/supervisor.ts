@@ -6,9 +6,10 @@ import { loweredDefaults, type SpecContext } from '../domain/container-spec.ts';
 import { type Entry, POLICY_REFUSED } from '../domain/entry.ts';
 import type { Random } from '../domain/jitter.ts';
 import type { Observed } from '../domain/part.ts';
-import type { MicroserviceRecord } from '../domain/record.ts';
+import type { MicroserviceRecord, Records } from '../domain/record.ts';
 import { viewsAsMade } from '../domain/sent-microservices.ts';
 import { type Plan, type Step, type StepOf, serialKey } from '../domain/step.ts';
+import { type Desired, isUnwanted, NOTHING_KNOWN } from '../domain/wanted.ts';
 import type { Container } from '../engine-port/container.ts';
 import { can, type Engine } from '../engine-port/engine.ts';
 import type { EngineFacts } from '../engine-port/facts.ts';
@@ -60,6 +61,8 @@ export interface SupervisorDependencies {
   bootId: string;
   sources(): PlanSources;
   machine: MachineAccess;
+  /** Notes a stop by a person, or its end, of what is the machine's own; returns why that would not survive this process. */
+  noteStop(uuid: string, isStopped: boolean): string | undefined;
   /**
    * Looks, right after the engine answers and before anything is read for a plan, whether containers of an earlier
    * installation are this agent's to look after.
@@ -88,7 +91,7 @@ export class Supervisor implements Observed {
   readonly #networkRetry: NetworkRetry;
   readonly #isRebooted: boolean;
   readonly #changes: ChangeNotifier;
-  #desired: readonly Entry[] | undefined;
+  #desired: Desired = NOTHING_KNOWN;
   #waitOf: PlanInput['artifactWait'] = () => undefined;
   #containers: readonly Container[] = [];
   #network: EngineNetwork | undefined;
@@ -151,6 +154,7 @@ export class Supervisor implements Observed {
       scheduler: this.#scheduler,
       containers: () => this.#containers,
       desired: () => this.#desired,
+      noteStop: (uuid, isStopped) => deps.noteStop(uuid, isStopped),
       change: (uuid, change) => this.#change(uuid, change),
       until: (condition, milliseconds) => this.until(condition, milliseconds),
     });
@@ -185,15 +189,23 @@ export class Supervisor implements Observed {
     this.#wake();
   }
 
-  /** What the node is to run, undefined while that is not known, and why one of these cannot be started yet. */
-  setDesired(entries: readonly Entry[] | undefined, waitOf: PlanInput['artifactWait']): void {
-    this.#desired = entries;
+  /** What the machine is to run, and why one of these cannot be started yet. */
+  setDesired(desired: Desired, waitOf: PlanInput['artifactWait']): void {
+    this.#desired = desired;
     this.#waitOf = waitOf;
     this.wake();
   }
 
-  get desired(): readonly Entry[] | undefined {
-    return this.#desired;
+  get desired(): readonly Entry[] {
+    return this.#desired.entries;
+  }
+
+  get knowsAll(): boolean {
+    const { desired } = this;
+    if (!this.#desired.isListKnown && this.#deps.sources().machine.nodeUuid !== '') return false;
+    const named = new Set(desired.map(({ uuid }) => uuid));
+    const here = [...this.#records.all.values(), ...this.#containers.map(({ uuid }) => this.record(uuid) ?? { uuid })];
+    return here.every((each) => named.has(each.uuid) || isUnwanted(this.#desired, each));
   }
 
   /** How the engine is reached. */
@@ -223,6 +235,10 @@ export class Supervisor implements Observed {
   /** The machine as its containers see it, while they have a network. */
   get gateway(): string | undefined {
     return this.#network?.gateway;
+  }
+
+  get records(): Records {
+    return this.#records.all;
   }
 
   record(uuid: string): MicroserviceRecord | undefined {
@@ -295,7 +311,7 @@ export class Supervisor implements Observed {
   /** These registries have changed: pulls from them begin again, and what waits for them tries again at once. */
   registriesChanged(ids: ReadonlySet<number>): void {
     this.#scheduler.abort((step) => step.kind === 'image' && ids.has(step.registryId));
-    for (const entry of this.#desired ?? []) {
+    for (const entry of this.desired) {
       const failure = this.#records.get(entry.uuid)?.failure;
       if (entry.kind !== 'run' || !ids.has(entry.view.registryId) || failure?.step !== 'image') continue;
       this.#retry(entry.uuid);
@@ -399,7 +415,7 @@ export class Supervisor implements Observed {
     const input = {
       ...sources,
       machine: { ...sources.machine, facts },
-      views: viewsAsMade(sources.views, this.#desired),
+      views: viewsAsMade(sources.views, this.desired),
       artifactWait: this.#waitOf,
       snapshot: this.#snapshot(),
       records: this.#records.all,

@@ -3,8 +3,9 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { ServiceAccounts } from '../../../agent/src/content/volume-mounts/service-accounts.ts';
-import { writeAdminToken } from '../../../agent/src/local-api/server/token.ts';
+import { AdminToken } from '../../../agent/src/local-api/server/token.ts';
 import { filesInMemory } from '../../../agent/src/machine/_mounted-files.ts';
+import { memoryTokens } from '../../../agent/src/state/_tokens.ts';
 import { type Identity, newIdentity, newKey } from '../../../agent/src/state/identity.ts';
 import { signingKey, signToken } from '../../../agent/src/state/token.ts';
 import { makeView } from '../../../agent/src/supervise/plan/_util.ts';
@@ -62,7 +63,8 @@ function agentToken({ uuid, identity, now }: Subject, claims: { aud: string[]; t
 function adminToken({ identity, now }: Subject): string {
   const folder = temporaryFolder();
   const path = join(folder, 'token');
-  writeAdminToken(path, identity, { now: () => now, wall: () => now, after: () => () => {} });
+  const clock = { now: () => now, wall: () => now };
+  new AdminToken(path, { identity, tokens: memoryTokens(identity, clock) }).write();
   return readFileSync(path, 'utf8').trim();
 }
 
@@ -70,8 +72,9 @@ function workloadToken({ identity, now }: Subject): string {
   const files = filesInMemory();
   const clock = { now: () => now, wall: () => now, after: () => () => {} };
   const view = makeView({ serviceAccount: { name: 'web', rules: [] } });
-  const namespace = () => 'default';
-  new ServiceAccounts({ files, clock, log: silentLog, identity: () => identity, namespace }).apply([view]);
+  const tokens = memoryTokens(identity, clock);
+  const deps = { files, clock, tokens, log: silentLog, identity: () => identity, authority: () => undefined };
+  new ServiceAccounts(deps).apply([view]);
   return files.read(`serviceaccounts/${view.uuid}`)?.get('token')?.toString() ?? '';
 }
 
@@ -162,6 +165,7 @@ const FILES: Record<string, string> = {
   'agent/src/local-api/server/token.ts': 'the admin token of the local API',
   'agent/src/content/registries/client.ts': REGISTRY,
   'agent/src/state/token.ts': NODE_TOKENS,
+  'agent/src/state/local-tokens.ts': 'the admin token of the local API',
   'agent/src/content/volume-mounts/service-accounts.ts': 'the token of a workload for the local API',
   'cli/src/commands/provision.ts': 'a provisioning key',
   'cli/src/context/controller.ts': 'the token of a user or of the service account of one',
@@ -190,7 +194,7 @@ const FILES: Record<string, string> = {
 };
 
 const ISSUES_OR_ACCEPTS =
-  /signToken\(|Bearer \$\{|'TokenRequest'|'TokenReview'|bearerOf\(|nodeTokenOf\(|tokenClaims\(|createHmac\(|provisioningKeyName\(|SignJWT\(|jwtVerify\(/;
+  /sign(?:Token|Claims)\(|tokens\.(?:issue|verify)\(|Bearer \$\{|'TokenRequest'|'TokenReview'|bearerOf\(|nodeTokenOf\(|createHmac\(|provisioningKeyName\(|SignJWT\(|jwtVerify\(/;
 
 test('each file that issues or accepts a credential names the token that is tried in place of a node token', () => {
   const files = globSync('{src,agent/src,cli/src}/**/*.ts')

@@ -1,17 +1,10 @@
-import {
-  CONTAINER_FIELD_NAMES,
-  type ContainerField,
-  type containerViewShape,
-  fieldRow,
-  type WireValue,
-} from '../../api/container/index.ts';
 import { BUILT_IN_REGISTRIES } from '../../api/names.ts';
 import type { Application, EdgeNode } from '../../api/v3/index.ts';
 import { BUS_CREDS_MOUNT, type BusAccess, busVariables } from '../../rules/bus-access.ts';
 import { registryId } from '../../rules/identity.ts';
 import type { Lookups } from '../../rules/inputs.ts';
 import { v3Name } from '../../rules/names.ts';
-import { imageFor, type NormalContainer, type NormalEntry, type NormalValue } from '../../rules/normal-entry.ts';
+import { imageFor, type NormalEntry } from '../../rules/normal-entry.ts';
 import type { SystemBind } from '../../rules/part.ts';
 import { serviceAccountOf } from '../../subjects/accounts/rules/service-account.ts';
 import { imageSourceOf } from '../../subjects/catalog/rules/catalog-images.ts';
@@ -26,7 +19,7 @@ import { CONTROLLER_ENTRY } from '../../subjects/workloads/rules/controller-entr
 import { resolveEnv } from '../../subjects/workloads/rules/entry/env.ts';
 import { configText } from '../../subjects/workloads/rules/entry/flat.ts';
 import type { MicroserviceView } from '../../wire/agent.ts';
-import { canonicalJson } from '../../wire/digest.ts';
+import { type ContainerResolution, containerMembers } from '../../wire/container.ts';
 import { busCredsSet, SYSTEM_FILES_PREFIX } from '../../wire/system-files.ts';
 import { revisionOf } from './revision.ts';
 
@@ -66,7 +59,7 @@ export function entryView(inputs: ViewInputs): MicroserviceView {
     revision: '',
     schedule: entry.schedule,
     isSystem,
-    ...containerMembers(entry.container, inputs),
+    ...containerMembers(entry.container, resolvedAt(inputs)),
     ...(entry.models && { models: catalogOf(entry.models) }),
     ...(entry.knowledge && { knowledge: catalogOf(entry.knowledge) }),
     serviceAccount: serviceAccountOf(application, entry, lookups.find),
@@ -98,55 +91,27 @@ const mappingOf = ({ set, path, containerDestination }: SystemBind): Microservic
 });
 
 type Place = Pick<ViewInputs, 'node' | 'lookups'>;
-type Resolve<F extends ContainerField> = (value: NormalValue<F>, place: Place) => WireValue<F>;
 
-/** Fields whose normal form is not what an agent gets. */
-type Resolved = {
-  [F in ContainerField]: NormalValue<F> extends WireValue<F> ? never : F;
-}[ContainerField];
-
-/** What an agent gets of a field, where that is not the normal form of the entry. */
-const RESOLVE: { readonly [F in Resolved]: Resolve<F> } & {
-  readonly volumes: Resolve<'volumes'>;
-  readonly runtime: Resolve<'runtime'>;
-} = {
-  env: (variables, { lookups }) =>
+/** What an agent gets of the fields that depend on other objects. */
+const resolvedAt = ({ node, lookups }: Place): ContainerResolution => ({
+  env: (variables) =>
     variables.flatMap((item) => {
       const resolved = resolveEnv(item, lookups);
       return 'env' in resolved ? [resolved.env] : [];
     }),
-  extraHosts: (hosts, { node, lookups }) =>
+  extraHosts: (hosts) =>
     hosts.flatMap((host) => {
       const resolved = resolveHost(host, node, lookups);
       return 'address' in resolved ? [`${host.name}:${resolved.address}`] : [];
     }),
-  runtime: (name, { node, lookups }) => runtimeOn(node, name, lookups.find('runtimeClasses', name)),
-  // only volumes have a scope, and only one key of a volume mount has a content
-  volumes: (volumes, { lookups }) =>
+  runtime: (name) => runtimeOn(node, name, lookups.find('runtimeClasses', name)),
+  // Only one key of a volume mount has a content.
+  volumes: (volumes) =>
     volumes.map((one) => {
-      if (one.type === 'volume') return one;
       const content = one.type === 'volumeMount' ? mappedContent(one, lookups) : undefined;
-      return { ...one, scope: 'private', ...(content !== undefined && { content }) };
+      return { ...one, ...(content !== undefined && { content }) };
     }),
-  healthCheck: ({ test = [], ...check }) => ({ test, ...check }),
-  annotations: canonicalJson,
-};
-
-type ContainerMembers = Pick<MicroserviceView, keyof typeof containerViewShape>;
-
-function containerMembers(container: NormalContainer, place: Place): ContainerMembers {
-  const members: Record<string, unknown> = {};
-  for (const field of CONTAINER_FIELD_NAMES) {
-    const { wireName, alias, default: absent } = fieldRow(field);
-    const given = container[field];
-    const resolve = (RESOLVE as Partial<Record<ContainerField, (value: unknown, place: Place) => unknown>>)[field];
-    const value = given === undefined ? absent : resolve ? resolve(given, place) : given;
-    if (value === undefined) continue;
-    members[wireName] = value;
-    if (alias) members[alias.name] = value;
-  }
-  return members as ContainerMembers;
-}
+});
 
 const catalogOf = ({ bindPath, permissions = 'ro', items = [] }: NonNullable<NormalEntry['models']>) => ({
   bindPath,

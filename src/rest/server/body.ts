@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import busboy from 'busboy';
+import { duplicateKey } from '../../api/duplicate-key.ts';
 import { jsonExcess } from '../../api/json.ts';
 import type { BodyRefusal, ReadBody } from '../../http/body.ts';
 import { HttpError, retryAfter } from '../../http/http-error.ts';
@@ -10,7 +11,6 @@ import { badRequest, tooOften } from '../contract/errors.ts';
 import type { Limits } from '../contract/limits.ts';
 import type { Body } from '../contract/route.ts';
 import { requireTexts } from '../contract/text.ts';
-import { duplicateKey } from './duplicate-key.ts';
 
 /** The body of a request: a JSON value (undefined when there is none), or the text of a file. */
 export type RawBody = { json: unknown } | { file: string };

@@ -23,6 +23,7 @@ const ERRORS: Readonly<Record<number, { name: string; description: string }>> = 
   413: { name: 'TooLarge', description: 'The body is too large, or a budget of what is stored would be exceeded' },
   415: { name: 'UnsupportedType', description: 'The body is of another type' },
   429: { name: 'TooOften', description: 'Asked too often; try again after Retry-After' },
+  431: { name: 'HeadersTooLarge', description: 'The path, its query and the headers are longer than 16 KiB together' },
   500: { name: 'Fault', description: 'A fault of the controller' },
   501: { name: 'NotAvailable', description: 'Not available in this version' },
   503: { name: 'Unavailable', description: 'Not now; try again after Retry-After' },

@@ -22,7 +22,7 @@ import { ArtifactStore } from './store.ts';
 export class TestMachine implements AsyncDisposable {
   readonly folder: string;
   readonly volumes: string;
-  sources: ArtifactSources = {
+  sources: Omit<ArtifactSources, 'entries'> & { entries: ArtifactSources['entries'] | undefined } = {
     desired: { models: [], knowledge: [] },
     entries: [],
     retains: false,
@@ -94,7 +94,7 @@ export class TestMachine implements AsyncDisposable {
   }
 
   /** Changes what is known of controller and engine. */
-  change(change: Partial<ArtifactSources>): void {
+  change(change: Partial<TestMachine['sources']>): void {
     const before = this.sources;
     this.sources = { ...this.sources, ...change };
     this.#look();
@@ -113,7 +113,10 @@ export class TestMachine implements AsyncDisposable {
     const known = () => this.sources;
     return {
       get desired() {
-        return known().entries;
+        return known().entries ?? [];
+      },
+      get knowsAll() {
+        return known().entries !== undefined;
       },
       get containers() {
         return known().containers ?? [];

@@ -9,6 +9,7 @@ import {
   type ArtifactWait,
   allCatalogs,
   type DesiredArtifacts,
+  isFrozen,
   type ProjectionPlace,
   type PrunedArtifacts,
 } from '../../domain/artifact.ts';
@@ -45,9 +46,8 @@ const SETTLING = SECOND;
 /** What artifacts are planned from, besides what this class itself knows. */
 export interface ArtifactSources {
   desired: DesiredArtifacts;
-  /** undefined while that is not known */
-  entries: readonly Entry[] | undefined;
-  /** the controller lacks what it had sent: nothing is removed for being absent */
+  entries: readonly Entry[];
+  /** further microservices may be wanted, or the controller lacks what it had sent: nothing is removed for being absent */
   retains: boolean;
   /** undefined while the engine has not been read */
   containers: readonly Container[] | undefined;
@@ -167,11 +167,11 @@ export class Artifacts implements ArtifactsPart {
 
   #sources(): ArtifactSources {
     const { models, knowledge, microservices, registries } = this.#sent;
-    const { desired, containers, hasLooked } = this.#deps.observed;
+    const { desired, knowsAll, containers, hasLooked } = this.#deps.observed;
     return {
       desired: { models, knowledge },
       entries: desired,
-      retains: microservices?.retainUnlisted !== undefined,
+      retains: microservices?.retainUnlisted !== undefined || !knowsAll,
       containers: hasLooked ? containers : undefined,
       registries,
     };
@@ -180,8 +180,8 @@ export class Artifacts implements ArtifactsPart {
   #readInputs(): string {
     const { desired, entries, retains, containers, registries } = this.#sources();
     const mounted = containers?.map(({ uuid, state, binds }) => [uuid, state, binds?.map(({ source }) => source)]);
-    const held = entries?.filter(({ kind }) => kind === 'hold').map(({ uuid }) => uuid);
-    const known = entries && allCatalogs(entries);
+    const held = entries.filter(isFrozen).map(({ uuid }) => uuid);
+    const known = allCatalogs(entries);
     return JSON.stringify([desired, known, held, retains, mounted, [...registries.values()]]);
   }
 
@@ -216,8 +216,8 @@ export class Artifacts implements ArtifactsPart {
       ...{ desired, retains, prune, records: this.#records, projections: this.#projections },
       ...{ now, failures: this.#failures.all },
       ...{ lookUpsDue: this.#lookUps.due(now), outdated: this.#lookUps.outdated },
-      catalogs: entries && allCatalogs(entries),
-      held: new Set((entries ?? []).filter(({ kind }) => kind === 'hold').map(({ uuid }) => uuid)),
+      catalogs: allCatalogs(entries),
+      held: new Set(entries.filter(isFrozen).map(({ uuid }) => uuid)),
       isMounted: (place) => this.#isMounted(place, containers),
       underWay: new Map([...this.#pulls.progress].map(([key, { asked }]) => [key, asked])),
     });
@@ -414,7 +414,7 @@ export class Artifacts implements ArtifactsPart {
   /** Why a microservice cannot be started yet. */
   waitOf(uuid: string): ArtifactWait | undefined {
     const { entries } = this.#sources();
-    return artifactWait(uuid, allCatalogs(entries?.filter((entry) => entry.uuid === uuid)), this.#facts());
+    return artifactWait(uuid, allCatalogs(entries.filter((entry) => entry.uuid === uuid)), this.#facts());
   }
 
   statuses(kind: ArtifactKind): ArtifactStatus[] {

@@ -30,7 +30,7 @@ let fails: Error | undefined;
 let changes: number;
 let stop: AbortController;
 let run: Promise<void>;
-const observed = { desired: [], containers: [], pending: 0, hasLooked: true, record: () => undefined };
+const observed = { desired: [], knowsAll: true, containers: [], pending: 0, hasLooked: true, record: () => undefined };
 
 beforeEach(() => {
   folder = temporaryFolder();

@@ -12,13 +12,21 @@ test('files stay as long as the engine has not been read, since containers may b
   const files = filesOnDisk(folder);
   const path = 'secrets/22222222-2222-4222-8222-222222222222';
   files.write(path, new Map([['user', Buffer.from('ann')]]));
-  const observed = { desired: [], containers: [], pending: 0, hasLooked: false, record: () => undefined };
+  const observed = {
+    desired: [],
+    knowsAll: true,
+    containers: [],
+    pending: 0,
+    hasLooked: false,
+    record: () => undefined,
+  };
   const content = new MountedContent({
     files,
     clock: systemClock(),
     log: silentLog,
     identity: () => ({}) as never,
-    namespace: () => 'default',
+    tokens: {} as never,
+    authority: () => undefined,
     observed,
   });
   content.write({ volumeMounts: [] } as never);

@@ -8,6 +8,7 @@ import type { Resolution } from '../../domain/volume-mounts.ts';
 import type { MountedFiles } from '../../machine/mounted-files.ts';
 import { presentViews, UnusedFiles } from '../../machine/unused-files.ts';
 import type { Identity } from '../../state/identity.ts';
+import type { LocalTokens } from '../../state/local-tokens.ts';
 import { ServiceAccounts } from './service-accounts.ts';
 import { VolumeMounts } from './volume-mounts.ts';
 
@@ -19,10 +20,11 @@ export interface MountedContentDependencies {
   clock: Clock;
   log: Log;
   identity(): Identity;
-  /** of the node, or of an agent without one */
-  namespace(): string;
-  /** PEM by which containers know the local API; absent: it is not served to them */
-  authority?: string;
+  /** of an agent that is no node; absent: default */
+  namespace?: () => string;
+  tokens: LocalTokens;
+  /** PEM by which containers know the local API; undefined: it is not served to them */
+  authority(): string | undefined;
   observed: Observed;
 }
 
@@ -66,7 +68,7 @@ export class MountedContent implements Part<'volumeMounts'> {
   }
 
   /** Writes the tokens of what is to run, before it is made, and of what runs although it may not change. */
-  prepare(desired: readonly Entry[] | undefined): void {
+  prepare(desired: readonly Entry[]): void {
     this.#unused.noteChange();
     const views = presentViews(desired, this.#deps.observed);
     this.#accounts.apply(views.flatMap(({ next, lastGood }) => next ?? lastGood ?? []));

@@ -2,7 +2,9 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { silentLog } from '../../../../src/lib/log.ts';
 import type { MicroserviceView } from '../../../../src/wire/agent.ts';
 import { filesInMemory } from '../../machine/_mounted-files.ts';
+import { memoryTokens } from '../../state/_tokens.ts';
 import { newIdentity, publicKeyObject } from '../../state/identity.ts';
+import type { LocalTokens } from '../../state/local-tokens.ts';
 import { verifyToken } from '../../state/token.ts';
 import { makeView } from '../../supervise/plan/_util.ts';
 import { ServiceAccounts } from './service-accounts.ts';
@@ -19,6 +21,8 @@ const view = (change: Partial<MicroserviceView> = {}) =>
 let now: number;
 let files: ReturnType<typeof filesInMemory>;
 let accounts: ServiceAccounts;
+let tokens: LocalTokens;
+let authority: string;
 let writes: number;
 
 beforeEach(() => {
@@ -33,8 +37,10 @@ beforeEach(() => {
     },
   };
   const clock = { now: () => now, wall: () => now, after: () => () => {} };
-  const namespace = () => identity.node?.namespace ?? 'default';
-  accounts = new ServiceAccounts({ files, clock, log: silentLog, identity: () => identity, namespace });
+  tokens = memoryTokens(identity, clock);
+  authority = 'a certificate';
+  const deps = { files, clock, tokens, log: silentLog, identity: () => identity, authority: () => authority };
+  accounts = new ServiceAccounts(deps);
 });
 
 const file = (name: string, uuid = view().uuid) => files.read(`serviceaccounts/${uuid}`)?.get(name)?.toString();
@@ -84,6 +90,24 @@ describe('the token of a microservice', () => {
     accounts.apply([view()]);
     accounts.apply([view({ serviceAccount: { name: 'web', rules: [] } })]);
     expect(claims()).toMatchObject({ 'agent.skerry.dev': { rbac: { rulesByGroup: {} } } });
+  });
+
+  test('is replaced at once when it was revoked, alone or with all of its subject', () => {
+    accounts.apply([view()]);
+    for (const revocation of [{ jti: claims()?.jti ?? '' }, { subject: 'system:serviceaccount:shop:web' }]) {
+      const former = file('token') ?? '';
+      tokens.revoke([revocation]);
+      accounts.apply([view()]);
+      expect([tokens.verify(former), tokens.verify(file('token') ?? '') !== undefined]).toEqual([undefined, true]);
+    }
+  });
+
+  test('lies beside the certificate of the authority, which changes in place when it is renewed', () => {
+    accounts.apply([view()]);
+    expect(file('ca.crt')).toBe('a certificate');
+    authority = 'another certificate';
+    accounts.apply([view()]);
+    expect(file('ca.crt')).toBe('another certificate');
   });
 
   test('is not written for a microservice without a service account, or whose volume covers its place', () => {

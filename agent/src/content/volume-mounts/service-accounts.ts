@@ -1,4 +1,4 @@
-import { AGENT_GROUP, AGENT_KEY_FILE, NODE_TOKEN_ISSUER } from '../../../../src/api/names.ts';
+import { AGENT_GROUP, AGENT_KEY_FILE } from '../../../../src/api/names.ts';
 import type { Clock } from '../../../../src/lib/clock.ts';
 import type { Log } from '../../../../src/lib/log.ts';
 import type { MicroserviceView, RoleRule, ServiceAccountView } from '../../../../src/wire/agent.ts';
@@ -8,7 +8,7 @@ import { errorText } from '../../machine/log.ts';
 import type { MountedFiles } from '../../machine/mounted-files.ts';
 import type { InUse } from '../../machine/unused-files.ts';
 import { type Identity, publicPart } from '../../state/identity.ts';
-import { signingKey, signToken } from '../../state/token.ts';
+import type { LocalTokens } from '../../state/local-tokens.ts';
 
 const SECOND = 1000;
 const LIFETIME = 3600 * SECOND;
@@ -20,10 +20,11 @@ export interface ServiceAccountsDependencies {
   clock: Clock;
   log: Log;
   identity(): Identity;
-  /** of the node, or of an agent without one */
-  namespace(): string;
-  /** PEM by which containers know the local API; absent: it is not served to them */
-  authority?: string;
+  /** of an agent that is no node; absent: default */
+  namespace?: () => string;
+  tokens: LocalTokens;
+  /** PEM by which containers know the local API; undefined: it is not served to them */
+  authority(): string | undefined;
 }
 
 type Subject = Pick<MicroserviceView, 'uuid' | 'application' | 'name'> & { serviceAccount: ServiceAccountView };
@@ -34,8 +35,8 @@ type Subject = Pick<MicroserviceView, 'uuid' | 'application' | 'name'> & { servi
  */
 export class ServiceAccounts {
   readonly #deps: ServiceAccountsDependencies;
-  /** what each token says and until when it is valid, by microservice; those of an earlier process are replaced */
-  readonly #written = new Map<string, { claims: string; until: number }>();
+  /** what each directory says and until when its token is valid, by microservice; those of an earlier process are replaced */
+  readonly #written = new Map<string, { said: string; jti: string; until: number }>();
   #problem = '';
 
   constructor(deps: ServiceAccountsDependencies) {
@@ -46,39 +47,44 @@ export class ServiceAccounts {
     return this.#problem ? [`service accounts: ${this.#problem}`] : [];
   }
 
-  /** Writes the tokens that are missing, that say something else than they should, or that expire soon. */
+  /** Writes the tokens that are missing, that say something else than they should, that were revoked, or that expire soon. */
   apply(views: Iterable<MicroserviceView>): void {
-    const { files, clock, identity, authority, log } = this.#deps;
-    const namespace = this.#deps.namespace();
     const before = this.#problem;
     this.#problem = '';
-    const { localKey } = identity();
-    const now = clock.now();
     for (const view of views) {
       if (!view.serviceAccount || tokenTarget(view) === undefined) continue;
-      const subject = { ...view, serviceAccount: view.serviceAccount };
-      const claims = claimsOf(subject, identity(), namespace);
-      const text = JSON.stringify(claims);
-      const written = this.#written.get(view.uuid);
-      if (written?.claims === text && written.until - now > LEAST_LEFT) continue;
-      const token = signToken(signingKey(localKey), claims, Math.floor(now / SECOND), LIFETIME / SECOND);
-      const content = {
-        token,
-        namespace,
-        [AGENT_KEY_FILE]: JSON.stringify({ ...publicPart(localKey), alg: 'EdDSA' }),
-        ...(authority !== undefined && { 'ca.crt': authority }),
-      };
       try {
-        files.write(
-          tokenPath(view.uuid),
-          new Map(Object.entries(content).map(([name, one]) => [name, Buffer.from(one)])),
-        );
-        this.#written.set(view.uuid, { claims: text, until: now + LIFETIME });
+        this.#write({ ...view, serviceAccount: view.serviceAccount });
       } catch (error) {
         this.#problem = errorText(error);
-        if (this.#problem !== before) log.warn({ error: this.#problem }, 'Cannot write the token of a microservice');
+        if (this.#problem !== before)
+          this.#deps.log.warn({ error: this.#problem }, 'Cannot write the token of a microservice');
       }
     }
+  }
+
+  #write(subject: Subject): void {
+    const { files, clock, identity, tokens, authority } = this.#deps;
+    const { uuid } = subject;
+    const namespace = identity().node?.namespace ?? this.#deps.namespace?.() ?? 'default';
+    const claims = claimsOf(subject, identity(), namespace);
+    const others = {
+      namespace,
+      [AGENT_KEY_FILE]: JSON.stringify({ ...publicPart(tokens.key), alg: 'EdDSA' }),
+      'ca.crt': authority(),
+    };
+    const said = JSON.stringify([claims, others]);
+    const now = clock.now();
+    const written = this.#written.get(uuid);
+    if (written?.said === said && written.until - now > LEAST_LEFT && tokens.isCurrent(written.jti)) return;
+    const path = tokenPath(uuid);
+    if (!written) tokens.note(uuid, files.read(path)?.get('token')?.toString() ?? '');
+    const { token, jti } = tokens.issue(uuid, claims, LIFETIME / SECOND);
+    const content = Object.entries({ token, ...others }).flatMap(([name, text]) =>
+      text === undefined ? [] : [[name, Buffer.from(text)] as const],
+    );
+    files.write(path, new Map(content));
+    this.#written.set(uuid, { said, jti, until: now + LIFETIME });
   }
 
   /** Removes the tokens of microservices that are gone; returns whether nothing is left that will have to be removed. */
@@ -87,7 +93,9 @@ export class ServiceAccounts {
     const unwanted = files.list(TOKEN_FOLDER).filter((path) => !wanted.has(path));
     for (const path of unwanted.filter((each) => !isBound(each))) {
       files.remove(path);
-      this.#written.delete(path.slice(TOKEN_FOLDER.length + 1));
+      const uuid = path.slice(TOKEN_FOLDER.length + 1);
+      this.#written.delete(uuid);
+      this.#deps.tokens.forget(uuid);
     }
     return unwanted.every((path) => !isBound(path));
   }
@@ -97,7 +105,6 @@ export class ServiceAccounts {
 function claimsOf({ uuid, application, name, serviceAccount }: Subject, { node }: Identity, namespace: string) {
   return {
     sub: `system:serviceaccount:${application}:${serviceAccount.name}`,
-    iss: NODE_TOKEN_ISSUER,
     aud: [WORKLOAD_TOKEN.audience],
     tokenUse: WORKLOAD_TOKEN.use,
     [AGENT_GROUP]: {

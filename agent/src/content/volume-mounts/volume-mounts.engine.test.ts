@@ -19,11 +19,12 @@ import { NO_PROCESS } from '../../local-api/_no-process.ts';
 import { ControlChannels } from '../../local-api/routes/workload/control-channels.ts';
 import { localApi } from '../../local-api/routes.ts';
 import { serveBridge } from '../../local-api/server/bridge.ts';
+import { AdminToken } from '../../local-api/server/token.ts';
 import { systemClock } from '../../machine/clock.ts';
 import { bufferedSink } from '../../machine/log.ts';
 import { localMachine } from '../../machine/machine.ts';
 import { filesOnDisk } from '../../machine/mounted-files.ts';
-import { selfSigned } from '../../state/self-signed.ts';
+import { LocalAuthority } from '../../state/local-authority.ts';
 import { prepareMounts } from '../../supervise/executors/mounts.ts';
 import { mount, mounted } from './_mount.ts';
 
@@ -44,7 +45,10 @@ for (const { kind, url } of inject('engines'))
     beforeAll(async () => {
       ({ reference: image } = await pushImage(inject('registryUrl'), 'volume-mounts/sample', '1', await sampleImage()));
       controller = await new FakeController().listen();
-      const certificate = selfSigned(AGENT_BRIDGE_HOST, [AGENT_BRIDGE_HOST]);
+      const authority = new LocalAuthority({
+        file: join(folder, 'local-api.json'),
+        ...{ host: AGENT_BRIDGE_HOST, wall: Date.now, log: silentLog },
+      });
       port = await freePort();
       const agent = createTestAgent({
         folder,
@@ -54,19 +58,18 @@ for (const { kind, url } of inject('engines'))
         },
         machine: localMachine(folder),
         mountedFiles: filesOnDisk(volumes),
-        apiAuthority: certificate.cert,
+        apiAuthority: () => authority.certificate,
         prepareMounts: (spec, group) => prepareMounts(spec, group, volumes),
       });
       run = agent.run(stop.signal);
       await agent.provision(controller.joinString);
       const api = localApi({
-        agent,
-        channels: new ControlChannels(agent),
+        ...{ agent, channels: new ControlChannels(agent), adminToken: new AdminToken(join(folder, 'token'), agent) },
         logs: bufferedSink('INFO', 1, () => {}),
         ...NO_PROCESS,
       });
       served = serveBridge(
-        { port, certificate, address: () => agent.supervisor.gateway },
+        { port, certificates: authority, address: () => agent.supervisor.gateway },
         { clock: systemClock(), log: silentLog, api },
         stop.signal,
       );

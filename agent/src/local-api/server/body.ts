@@ -1,5 +1,7 @@
 import type { IncomingMessage } from 'node:http';
+import { duplicateKey } from '../../../../src/api/duplicate-key.ts';
 import { jsonExcess } from '../../../../src/api/json.ts';
+import { jsonOr } from '../../domain/json.ts';
 import { LocalApiError } from './errors.ts';
 
 const BODY_LIMIT = 1024 * 1024;
@@ -23,11 +25,11 @@ export async function readBody(incoming: IncomingMessage): Promise<Record<string
   const text = Buffer.concat(pieces).toString('utf8');
   const excess = jsonExcess(text);
   if (excess) throw new LocalApiError('INVALID_ARGUMENT', `the body ${excess}`);
-  try {
-    const value: unknown = JSON.parse(text);
-    if (value !== null && typeof value === 'object' && !Array.isArray(value)) return value as Record<string, unknown>;
-  } catch {
-    // falls through to the one answer for all bodies that are no object
-  }
-  throw new LocalApiError('INVALID_ARGUMENT', 'the body is not a JSON object');
+  const value = jsonOr(text, undefined);
+  if (value === null || typeof value !== 'object' || Array.isArray(value))
+    throw new LocalApiError('INVALID_ARGUMENT', 'the body is not a JSON object');
+  const twice = duplicateKey(text);
+  if (twice !== undefined)
+    throw new LocalApiError('INVALID_ARGUMENT', `the body has the member "${twice.slice(0, 64)}" twice`);
+  return value as Record<string, unknown>;
 }

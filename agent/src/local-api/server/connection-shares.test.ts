@@ -1,11 +1,9 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
 import { expect, onTestFinished, test } from 'vitest';
 import { silentLog } from '../../../../src/lib/log.ts';
 import { systemClock } from '../../machine/clock.ts';
-import { serverCertificate } from '../../state/server-certificate.ts';
 import { LocalAgent } from '../_local-agent.ts';
 import { localApi } from '../routes.ts';
 import { ConnectionShares } from './connection-shares.ts';
@@ -80,10 +78,9 @@ test('probes and metrics are answered while another user of the machine holds al
 
 test('a container that opens as many connections as it can leaves the local API to the others', async () => {
   await using local = await LocalAgent.start();
-  const certificate = serverCertificate(join(local.folder, 'local-api.json'), 'localhost', silentLog);
-  const { agent } = local;
+  const { agent, authority } = local;
   const api = localApi({ agent } as never);
-  const server = await listenOnBridge('127.0.0.1', 0, certificate, { clock: systemClock(), log: silentLog, api });
+  const { server } = await listenOnBridge('127.0.0.1', 0, authority, { clock: systemClock(), log: silentLog, api });
   onTestFinished(() => void server.close());
   const { port } = server.address() as { port: number };
   const hostile = await silent(300, { host: '127.0.0.1', port, localAddress: '127.0.0.2' });
@@ -94,10 +91,10 @@ test('a container that opens as many connections as it can leaves the local API 
   /** The status of a request from another container. */
   const ask = async () => {
     const own = { host: '127.0.0.1', port, localAddress: '127.0.0.3' };
-    const socket = connectTls({ ...own, ca: certificate.cert, checkServerIdentity: () => undefined });
+    const socket = connectTls({ ...own, ca: authority.certificate, checkServerIdentity: () => undefined });
     socket.on('error', () => {});
     await once(socket, 'secureConnect');
-    socket.write('GET /v1/microservices/config HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n');
+    socket.write('GET /v1/microservices/config HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n');
     let text = '';
     for await (const piece of socket) text += piece;
     return text.slice(9, 12);

@@ -1,11 +1,32 @@
 import { AGENT_GROUP } from '../../../../src/api/names.ts';
 import type { MicroserviceStatus, RoleRule } from '../../../../src/wire/agent.ts';
 
+/**
+ * What a role can grant, whatever its rules say: a route that names none of these is the admin's. `isNamed`: a rule may name
+ * single objects; where it names some, it counts for no resource without names.
+ */
+const GRANTABLE = {
+  'auth/whoami': { isNamed: false },
+  'system/gps': { isNamed: false },
+  microservices: { isNamed: true },
+  images: { isNamed: false },
+  'images/pull': { isNamed: false },
+  'images/pull/status': { isNamed: false },
+  models: { isNamed: true },
+  'models/pull': { isNamed: false },
+  'models/pull/status': { isNamed: false },
+  knowledge: { isNamed: true },
+  'knowledge/pull': { isNamed: false },
+  'knowledge/pull/status': { isNamed: false },
+} as const;
+
 /** What a role has to allow for a route. */
 export interface Grant {
-  resource: string;
+  resource: keyof typeof GRANTABLE;
   verb: 'get' | 'create' | 'update' | 'delete';
 }
+
+export const isNamed = ({ resource }: Pick<Grant, 'resource'>): boolean => GRANTABLE[resource].isNamed;
 
 const GROUPS: readonly string[] = [`${AGENT_GROUP}/v1`, AGENT_GROUP, '*'];
 const VERBS: Readonly<Record<string, Grant['verb']>> = {
@@ -18,15 +39,16 @@ const VERBS: Readonly<Record<string, Grant['verb']>> = {
 
 /**
  * Whether rules allow something of this API (docs/spec/agent-local-api.md#what-a-role-grants); of one object by any of its
- * names. Without names: of any object.
+ * names. Without names: of some object.
  */
 export function allows(rules: readonly RoleRule[], { resource, verb }: Grant, names?: readonly string[]): boolean {
+  const isAny = names === undefined && GRANTABLE[resource].isNamed;
   return rules.some(
     ({ apiGroups, resources, verbs, resourceNames = [] }) =>
       apiGroups.some((group) => GROUPS.includes(group)) &&
       resources.some((each) => each === '*' || each.toLowerCase() === resource) &&
       verbs.some((each) => each === '*' || (VERBS[each.toLowerCase()] ?? each.toLowerCase()) === verb) &&
-      (resourceNames.length === 0 || !names || names.some((name) => resourceNames.includes(name))),
+      (resourceNames.length === 0 || isAny || names?.some((name) => resourceNames.includes(name)) === true),
   );
 }
 

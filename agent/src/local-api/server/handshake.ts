@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { LocalApiError } from './errors.ts';
+import { refuseForeignOrigin } from './web-pages.ts';
 
 /**
  * Refuses an invalid handshake of a WebSocket, and one from a web page in a browser of this machine. `ws` checks most of this as well, but
@@ -10,10 +11,5 @@ export function checkHandshake({ headers }: IncomingMessage): void {
     throw new LocalApiError('INVALID_ARGUMENT', 'this is a WebSocket: ask for an upgrade to version 13');
   if (!/^[+/0-9A-Za-z]{22}==$/.test(headers['sec-websocket-key'] ?? ''))
     throw new LocalApiError('INVALID_ARGUMENT', 'Sec-WebSocket-Key is 16 bytes in base64');
-  const { origin } = headers;
-  if (origin !== undefined && !isLocal(origin)) throw new LocalApiError('FORBIDDEN', 'web pages have no access');
-}
-
-function isLocal(origin: string): boolean {
-  return /^(localhost|127\.0\.0\.1|\[::1\])$/.test(URL.parse(origin)?.hostname ?? '');
+  refuseForeignOrigin(headers);
 }

@@ -21,7 +21,12 @@ export async function writeReply(
     outgoing.writeHead(200, { 'content-type': form.text }).end(String(result));
     return;
   }
-  writeJson(outgoing, status?.(result) ?? 200, form === 'envelope' ? { success: true, data: result } : result);
+  writeJson(outgoing, statusOf(status, result), form === 'envelope' ? { success: true, data: result } : result);
+}
+
+function statusOf(status: LocalReply['status'], result: unknown): number {
+  if (typeof status !== 'object') return status ?? 200;
+  return status.when(result) ? status.other : 200;
 }
 
 const isLines = (result: unknown): result is AsyncIterable<unknown> =>

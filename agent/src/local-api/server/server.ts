@@ -1,29 +1,44 @@
 import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
+import { type EventEmitter, once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http';
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { ListenOptions, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { createSecureContext, type SecureContext } from 'node:tls';
 import type { Clock } from '../../../../src/lib/clock.ts';
 import type { Log } from '../../../../src/lib/log.ts';
 import type { UpgradeRequest } from '../../../../src/lib/web-socket/handshake.ts';
 import { AgentError } from '../../domain/agent-error.ts';
 import { connectFailure } from '../../machine/connects.ts';
 import { exists, makeDirectory, removePath } from '../../machine/disk.ts';
-import { type AccessAgent, authenticate, type Listener } from './authenticate.ts';
+import type { LocalAuthority } from '../../state/local-authority.ts';
+import type { LocalTokens } from '../../state/local-tokens.ts';
+import { createAccessLog } from './access-log.ts';
+import { type AccessAgent, type Approach, authorize, identify, type Listener, requireAdmin } from './authenticate.ts';
 import { readBody } from './body.ts';
 import { BRIDGE_LIMITS, LOOPBACK_LIMITS, type NoteUse, shareConnections } from './connection-shares.ts';
 import { LocalApiError } from './errors.ts';
+import { readForm } from './form.ts';
 import { checkHandshake } from './handshake.ts';
+import { OpenCalls } from './open-calls.ts';
+import { PlainOrTlsServer } from './plain-or-tls.ts';
 import { writeError, writeReply } from './reply.ts';
-import type { LocalCall, LocalRoute } from './route.ts';
+import type { LocalCall, LocalCaller, LocalRoute } from './route.ts';
 import type { Router } from './router.ts';
 import { queryOf, validate } from './validate.ts';
+import { refuseWebPages } from './web-pages.ts';
 
 /** What the server itself needs of the agent. */
 export interface ServedAgent extends AccessAgent {
-  readonly metrics: { add(name: 'localApiConnectionsClosed', labels: { listener: Listener }): void };
+  readonly metrics: {
+    add(name: 'localApiConnectionsClosed', labels: { listener: Listener }): void;
+    add(name: 'localApiRequests', labels: { operation: string; status: string }): void;
+  };
+  readonly tokens: AccessAgent['tokens'] & Pick<LocalTokens, 'onRevoked'>;
 }
+
+/** What gives the servers their certificates. */
+export type ServerCertificates = Pick<LocalAuthority, 'server'>;
 
 /** A local API: its routes, and what they need of the agent. */
 export interface LocalApi {
@@ -44,7 +59,8 @@ export async function listenOnSocket(path: string, directory: string, deps: Serv
   makeDirectory(directory, 0o755);
   if (await answers(path)) throw new AgentError('CONFLICT', `another agent answers at ${path}; stop it first`);
   if (exists(path)) removePath(path);
-  const server = newServer(deps, 'socket');
+  const server = createServer(TIMES);
+  serve(server, deps, 'socket');
   // The socket must never be open to others, not even between being made and being restricted.
   const mask = process.umask(0o177);
   try {
@@ -55,24 +71,54 @@ export async function listenOnSocket(path: string, directory: string, deps: Serv
   return server;
 }
 
-/** Health and metrics on loopback, for probes, and what workloads read of themselves; everything else is refused there. */
-export async function listenOnLoopback(port: number, deps: ServerDependencies): Promise<Server> {
-  const server = newServer(deps, 'loopback');
-  await listen(server, { host: '127.0.0.1', port });
+/**
+ * Health and metrics on loopback, for probes, and what workloads may ask, with TLS and without; everything else is refused
+ * there.
+ */
+export async function listenOnLoopback(
+  port: number,
+  certificates: ServerCertificates,
+  deps: ServerDependencies,
+): Promise<Server> {
+  let present: { certificate: object; context: SecureContext } | undefined;
+  const server = new PlainOrTlsServer(TIMES, () => {
+    const certificate = certificates.server([LOOPBACK]);
+    if (present?.certificate !== certificate) present = { certificate, context: createSecureContext(certificate) };
+    return present.context;
+  });
+  serve(server, deps, 'loopback');
+  await listen(server, { host: LOOPBACK, port });
   return server;
+}
+
+const LOOPBACK = '127.0.0.1';
+
+/** A server at the address that the machine has for its containers. */
+export interface BridgeServer {
+  readonly server: TlsServer;
+  /** Takes another certificate where the present one ends soon. */
+  renew(): void;
 }
 
 /** What workloads may ask, over TLS at the address that the machine has for its containers. */
 export async function listenOnBridge(
   host: string,
   port: number,
-  certificate: { cert: string; key: string },
+  certificates: ServerCertificates,
   deps: ServerDependencies,
-): Promise<TlsServer> {
+): Promise<BridgeServer> {
+  let certificate = certificates.server([LOOPBACK, host]);
   const server = createTlsServer({ ...certificate, ...TIMES, handshakeTimeout: 10_000 });
   serve(server, deps, 'bridge');
   await listen(server, { host, port });
-  return server;
+  return {
+    server,
+    renew: () => {
+      const next = certificates.server([LOOPBACK, host]);
+      if (next !== certificate) server.setSecureContext(next);
+      certificate = next;
+    },
+  };
 }
 
 async function listen(server: Server | TlsServer, where: ListenOptions): Promise<void> {
@@ -87,15 +133,11 @@ export async function answers(path: string): Promise<boolean> {
 
 const TIMES = { headersTimeout: 10_000, requestTimeout: 60_000, connectionsCheckingInterval: 5_000 };
 
-function newServer(deps: ServerDependencies, listener: Listener): Server {
-  const server = createServer(TIMES);
-  serve(server, deps, listener);
-  return server;
-}
-
 function serve(server: Server | TlsServer, deps: ServerDependencies, listener: Listener): void {
-  const used = connectionsOf(server, deps, listener);
-  const served = { ...deps, used };
+  const open = new OpenCalls();
+  const stop = deps.api.agent.tokens.onRevoked((isRevoked) => open.endRevoked(isRevoked));
+  server.once('close', stop);
+  const served = { ...deps, open, used: connectionsOf(server, deps, listener), logAccess: createAccessLog(deps) };
   server.on('request', (incoming, outgoing) => void answer(incoming, outgoing, served, listener));
   server.on('upgrade', (incoming, socket, head) => upgrade(incoming, socket, head, served, listener));
 }
@@ -117,9 +159,11 @@ function connectionsOf(server: Server | TlsServer, { api }: ServerDependencies, 
   return shareConnections(server, limits, () => api.agent.metrics.add('localApiConnectionsClosed', { listener }));
 }
 
-/** A server with what takes note of its requests. */
+/** What a server has for its requests. */
 interface Served extends ServerDependencies {
   used: NoteUse;
+  open: OpenCalls;
+  logAccess: ReturnType<typeof createAccessLog>;
 }
 
 /** Any request may ask for an upgrade; one that does not become a WebSocket gets its plain HTTP response. */
@@ -148,32 +192,111 @@ async function answer(
   outgoing.setHeader('x-request-id', requestId);
   const gone = new AbortController();
   outgoing.once('close', () => gone.abort());
-  const { api, clock } = deps;
+  const { api } = deps;
+  const identified = identify(incoming.headers.authorization, api.agent);
+  const approach: Approach = { identified, listener, agent: api.agent };
+  const noted = noteAccess(incoming, outgoing, deps, approach);
   try {
-    const url = targetOf(incoming);
-    const { route, parameters } = api.find(incoming.method ?? 'GET', url.pathname);
-    const caller = authenticate(route.access, incoming.headers.authorization, { agent: api.agent, clock, listener });
+    const { route, parameters, query, error } = lookUp(api, incoming);
+    noted.route = route;
+    if (listener !== 'socket' && !route?.anyHost) refuseWebPages(incoming);
+    if (!route) {
+      requireAdmin(approach);
+      throw error;
+    }
+    const caller = authorize(route.access, parameters, approach);
     noteUse(incoming, outgoing, deps, caller.microservice);
     const { connect, socket, reply, handler } = route as LocalRoute<unknown>;
     if (connect) {
       if (!take) throw new LocalApiError('INVALID_ARGUMENT', `${socket} is a WebSocket: ask for an upgrade`);
       checkHandshake(incoming);
     }
-    const query = route.query?.();
-    const body = route.body?.();
+    if (incoming.method === 'GET' && hasBody(incoming))
+      throw new LocalApiError('INVALID_ARGUMENT', 'this request has a body; its members belong to the query');
     const call: LocalCall<unknown> = {
       params: parameters,
-      query: query && validate(query, queryOf(url.searchParams, query)),
-      body: body && validate(body, await readBody(incoming)),
+      query: route.query && validate(route.query(), queryOf(query, route.query())),
+      body: await bodyOf(route as LocalRoute<unknown>, incoming),
       ...{ signal: gone.signal, caller, deps: api.deps },
     };
-    if (connect && take) return await connect(call, take);
+    if (connect && take) {
+      const taken = () => {
+        noted.upgraded();
+        const request = take();
+        keepOpen(deps.open, caller, request.socket, () => request.socket.destroy());
+        return request;
+      };
+      return await connect(call, taken);
+    }
+    // A short answer is not cut off: it may be the answer to the revocation itself.
+    keepOpen(deps.open, caller, outgoing, () => outgoing.headersSent && outgoing.destroy());
     if (reply) await writeReply(outgoing, reply, await handler?.(call));
   } catch (error) {
     if (gone.signal.aborted) return;
     writeError(outgoing, error, requestId, deps.log);
   }
 }
+
+/** What a request asks for, or why there is no such thing. */
+type LookedUp = { query: URLSearchParams } & (
+  | { route: LocalRoute; parameters: Record<string, string>; error?: undefined }
+  | { route?: undefined; parameters: Record<string, string>; error: unknown }
+);
+
+function lookUp(api: LocalApi, incoming: IncomingMessage): LookedUp {
+  let query = new URLSearchParams();
+  try {
+    const { pathname, searchParams } = targetOf(incoming);
+    query = searchParams;
+    return { ...api.find(incoming.method ?? 'GET', pathname), query };
+  } catch (error) {
+    return { parameters: {}, query, error };
+  }
+}
+
+/** A call ends with its token, when that is revoked. */
+function keepOpen(open: OpenCalls, { claims }: LocalCaller, until: EventEmitter, end: () => void): void {
+  if (claims) until.once('close', open.add(claims, end));
+}
+
+interface NotedAccess {
+  route?: LocalRoute | undefined;
+  /** The request has become a WebSocket. */
+  upgraded(): void;
+}
+
+/** Counts and logs a request when it is answered. */
+function noteAccess(
+  { method = '' }: IncomingMessage,
+  outgoing: ServerResponse,
+  { clock, logAccess, api }: Served,
+  { identified, listener }: Approach,
+): NotedAccess {
+  const began = clock.now();
+  let isDone = false;
+  const done = (status: number | undefined) => {
+    if (isDone) return;
+    isDone = true;
+    const { route } = noted;
+    const labels = { operation: route?.operation ?? 'none', status: String(status ?? 'gone') };
+    api.agent.metrics.add('localApiRequests', labels);
+    const milliseconds = clock.now() - began;
+    logAccess({ method, ...(route && { route }), ...(status && { status }), milliseconds, listener, identified });
+  };
+  const noted: NotedAccess = { upgraded: () => done(101) };
+  outgoing.once('close', () => done(outgoing.headersSent ? outgoing.statusCode : undefined));
+  return noted;
+}
+
+/** What a route takes of the body of a request. */
+async function bodyOf(route: LocalRoute<unknown>, incoming: IncomingMessage): Promise<unknown> {
+  if (route.form) return readForm(incoming);
+  const body = route.body?.();
+  return body && validate(body, await readBody(incoming));
+}
+
+const hasBody = ({ headers }: IncomingMessage) =>
+  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 
 /** A connection that showed a valid token stays longer than one that did not. */
 function noteUse({ socket }: IncomingMessage, outgoing: ServerResponse, { used }: Served, microservice: string): void {

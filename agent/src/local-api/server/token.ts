@@ -1,35 +1,54 @@
-import { AGENT_GROUP, NODE_TOKEN_ISSUER } from '../../../../src/api/names.ts';
-import type { Clock } from '../../../../src/lib/clock.ts';
+import { AGENT_GROUP } from '../../../../src/api/names.ts';
 import { LOCAL_API, WORKLOAD_TOKEN } from '../../domain/names.ts';
-import { writeDurably } from '../../machine/disk.ts';
-import { type Identity, publicKeyObject } from '../../state/identity.ts';
-import { type Claims, signingKey, signToken, verifyToken } from '../../state/token.ts';
+import { readText, writeDurably } from '../../machine/disk.ts';
+import type { Identity } from '../../state/identity.ts';
+import type { LocalTokens } from '../../state/local-tokens.ts';
+import type { Claims } from '../../state/token.ts';
 
-/**
- * The admin token lives in a file that only its owner can read, next to the socket that only its owner can open. Twelve
- * hours, so that an idle agent does not write to the disk every few minutes; it is renewed in good time.
- */
+/** Twelve hours, so that an idle agent does not write to the disk every few minutes; it is renewed in good time. */
 export const ADMIN_TOKEN_SECONDS = 12 * 3600;
 
-/** Writes a new admin token, signed with the key that never leaves the machine. */
-export function writeAdminToken(path: string, identity: Identity, clock: Clock): void {
-  const subject = `${LOCAL_API.adminPrefix}${identity.node?.uuid ?? 'bootstrap'}`;
-  const claims = { sub: subject, iss: NODE_TOKEN_ISSUER, aud: [LOCAL_API.audience], tokenUse: LOCAL_API.use };
-  const now = Math.floor(clock.now() / 1000);
-  const token = signToken(signingKey(identity.localKey), claims, now, ADMIN_TOKEN_SECONDS);
-  writeDurably(path, `${token}\n`, 0o600);
+/** Who has the admin token, among the holders of tokens. */
+const ADMIN = 'admin';
+
+/** The admin token, in a file that only its owner can read, next to the socket that only its owner can open. */
+export class AdminToken {
+  readonly #path: string;
+  readonly #agent: { readonly identity: Identity; readonly tokens: LocalTokens };
+  #jti: string | undefined;
+
+  /** Takes note of the token that an earlier process wrote. */
+  constructor(path: string, agent: { readonly identity: Identity; readonly tokens: LocalTokens }) {
+    this.#path = path;
+    this.#agent = agent;
+    try {
+      agent.tokens.note(ADMIN, readText(path)?.trim() ?? '');
+    } catch {
+      // It is replaced in a moment.
+    }
+  }
+
+  /** Writes a new one, signed with the key that never leaves the machine. */
+  write(): void {
+    const { identity, tokens } = this.#agent;
+    const sub = `${LOCAL_API.adminPrefix}${identity.node?.uuid ?? 'bootstrap'}`;
+    const claims = { sub, aud: [LOCAL_API.audience], tokenUse: LOCAL_API.use };
+    const { token, jti } = tokens.issue(ADMIN, claims, ADMIN_TOKEN_SECONDS);
+    writeDurably(this.#path, `${token}\n`, 0o600);
+    this.#jti = jti;
+  }
+
+  /** Writes another one where the present one counts no more: the command line has no other way in. Returns whether it did. */
+  renewRevoked(): boolean {
+    if (this.#jti !== undefined && this.#agent.tokens.isCurrent(this.#jti)) return false;
+    this.write();
+    return true;
+  }
 }
 
-/** The claims of a token that this agent signed and that is valid now, from the value of an Authorization header. */
-export function tokenClaims(authorization: string | undefined, identity: Identity, clock: Clock): Claims | undefined {
-  const [, token] = /^Bearer (\S+)$/.exec(authorization ?? '') ?? [];
-  if (!token) return undefined;
-  const claims = verifyToken(token, publicKeyObject(identity.localKey), Math.floor(clock.now() / 1000));
-  return claims?.iss === NODE_TOKEN_ISSUER && Array.isArray(claims.aud) ? claims : undefined;
-}
-
-export function isAdmin({ tokenUse, aud, sub }: Claims): boolean {
-  return tokenUse === LOCAL_API.use && aud.includes(LOCAL_API.audience) && sub.startsWith(LOCAL_API.adminPrefix);
+export function isAdmin({ tokenUse, aud, sub }: Partial<Claims>): boolean {
+  const isOfUse = tokenUse === LOCAL_API.use && aud?.includes(LOCAL_API.audience) === true;
+  return isOfUse && sub?.startsWith(LOCAL_API.adminPrefix) === true;
 }
 
 /**

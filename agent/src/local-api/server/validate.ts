@@ -13,7 +13,8 @@ export function validate<T extends z.ZodType>(schema: T, input: unknown): z.outp
   const result = schema.safeParse(input, { error: wanted });
   if (result.success) return result.data;
   const [issue] = result.error.issues as [z.core.$ZodIssue];
-  const field = issue.path.map(String).join('.');
+  const unknown = issue.code === 'unrecognized_keys' ? [issue.keys[0] as string] : [];
+  const field = [...issue.path, ...unknown].map(String).join('.').slice(0, SHOWN);
   const value = issue.path.reduce<unknown>(
     (at, step) => (at as Record<PropertyKey, unknown> | undefined)?.[step],
     input,
@@ -22,12 +23,15 @@ export function validate<T extends z.ZodType>(schema: T, input: unknown): z.outp
 }
 
 function sentence(issue: z.core.$ZodIssue, field: string, value: unknown): string {
+  if (issue.message === UNKNOWN) return `${field} is no member of this body`;
   if (issue.message.startsWith(`${field}:`)) return issue.message;
   if (value === undefined) return `${field} is required: ${issue.message.replace(/^none of /, 'one of ')}`;
   const shown = typeof value === 'object' ? field : `${field} "${String(value).slice(0, SHOWN)}"`;
   if (issue.message.startsWith('none of ')) return `${shown} is ${issue.message}`;
   return `${shown} is not ${issue.message}`;
 }
+
+const UNKNOWN = 'unknown';
 
 const TYPES: Readonly<Record<string, string>> = {
   string: 'a text',
@@ -46,6 +50,8 @@ function wanted(issue: z.core.$ZodRawIssue): string {
       return TYPES[issue.expected] ?? issue.expected;
     case 'invalid_value':
       return `none of ${issue.values.join(', ')}`;
+    case 'unrecognized_keys':
+      return UNKNOWN;
     case 'too_small':
       return `at least ${issue.minimum}${UNITS[issue.origin] ?? ''}`;
     case 'too_big':

@@ -1,9 +1,10 @@
 import { type MicroserviceView, microserviceViewSchema } from '../../../../src/wire/agent.ts';
 import { containerDigest } from '../../domain/digest.ts';
-import type { HoldEntry, RunEntry } from '../../domain/entry.ts';
+import type { Entry, HoldEntry, RunEntry } from '../../domain/entry.ts';
 import { OPEN_POLICY } from '../../domain/policy.ts';
 import type { MicroserviceRecord } from '../../domain/record.ts';
 import { newRecord } from '../../domain/record.ts';
+import { type Desired, NOTHING_KNOWN } from '../../domain/wanted.ts';
 import type { Container } from '../../engine-port/container.ts';
 import type { PlanInput } from './context.ts';
 
@@ -31,6 +32,11 @@ export function makeEntry(change: Partial<MicroserviceView> = {}, pullReference?
 
 export function makeHold(uuid = UUID, reason = 'RegistryNotFound'): HoldEntry {
   return { kind: 'hold', uuid, reason, message: 'registry 7 is gone' };
+}
+
+/** What a machine is to run that has these entries; undefined: the list of its controller is not known. */
+export function makeDesired(entries: readonly Entry[] | undefined): Desired {
+  return entries ? { entries, removed: new Set(), isListKnown: true } : NOTHING_KNOWN;
 }
 
 /** The image id that makeContainer and makeRow give a reference. */
@@ -85,7 +91,7 @@ export function makeRecord(
 /** The input of a plan on a machine that allows everything. */
 export function makePlanInput(change: Partial<PlanInput> = {}): PlanInput {
   return {
-    desired: [],
+    desired: makeDesired([]),
     snapshot: { containers: [], networkId: 'n1' },
     records: new Map(),
     now: 0,

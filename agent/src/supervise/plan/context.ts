@@ -1,16 +1,15 @@
 import type { MicroserviceView, RegistryView } from '../../../../src/wire/agent.ts';
 import type { ArtifactWait } from '../../domain/artifact.ts';
 import type { SpecContext } from '../../domain/container-spec.ts';
-import type { Entry } from '../../domain/entry.ts';
 import type { Policy } from '../../domain/policy.ts';
 import type { Records } from '../../domain/record.ts';
 import type { BareStep, Step, Wait } from '../../domain/step.ts';
+import type { Desired } from '../../domain/wanted.ts';
 import type { Container, EngineSnapshot } from '../../engine-port/container.ts';
 
 /** Everything that a plan is made from. */
 export interface PlanInput {
-  /** what the node is to run; undefined while that is not known */
-  desired: readonly Entry[] | undefined;
+  desired: Desired;
   snapshot: EngineSnapshot;
   records: Records;
   /** steady time */
@@ -18,7 +17,7 @@ export interface PlanInput {
   /** this machine and this agent, as containers need them */
   machine: SpecContext;
   registries: ReadonlyMap<number, RegistryView>;
-  /** the views as the controller last sent them, those of entries on hold among them */
+  /** the views as they were last sent or deployed, those of entries on hold among them */
   views: ReadonlyMap<string, MicroserviceView>;
   policy: Policy;
   /** why a microservice cannot be started yet: what it mounts is not here */

@@ -3,7 +3,7 @@ import type { Entry, RunEntry } from '../../domain/entry.ts';
 import type { Failure, MicroserviceRecord } from '../../domain/record.ts';
 import type { Plan } from '../../domain/step.ts';
 import type { Container } from '../../engine-port/container.ts';
-import { imageOf, makeContainer, makeEntry, makeHold, makePlanInput, makeRecord, UUID } from './_util.ts';
+import { imageOf, makeContainer, makeDesired, makeEntry, makeHold, makePlanInput, makeRecord, UUID } from './_util.ts';
 import { plan } from './plan.ts';
 import { targetKey } from './serves.ts';
 
@@ -471,7 +471,7 @@ for (const [name, row] of Object.entries(cases))
     const { desired, containers, records, networkId, now, want } = { ...USUAL, ...row };
     const snapshot = { containers, networkId: networkId ?? undefined };
     const byUuid = new Map(records.map((record) => [record.uuid, record]));
-    const { steps, waits } = plan(makePlanInput({ desired, snapshot, records: byUuid, now }));
+    const { steps, waits } = plan(makePlanInput({ desired: makeDesired(desired), snapshot, records: byUuid, now }));
     expect(textOf({ steps, waits }, (desired?.length ?? 0) > 1 || records.length > 1).sort()).toEqual([...want].sort());
   });
 

@@ -1,4 +1,5 @@
 import { type BareStep, type Plan, type Step, serialKey, type Wait } from '../../domain/step.ts';
+import { isUnwanted } from '../../domain/wanted.ts';
 import type { Container } from '../../engine-port/container.ts';
 import { completeSteps } from './complete.ts';
 import type { Context, Decision, PlanInput } from './context.ts';
@@ -16,13 +17,13 @@ import { decideAbsent, decideHold, decideRun, decideUnknown } from './rules.ts';
  * - an old container is not stopped before the new one's image is there and the new one is made;
  * - when the new one cannot be pulled, made or started, the old one runs (again);
  * - an old container is not stopped for a port that another program keeps;
- * - nothing is removed for being absent from `desired` unless `desired` is known.
+ * - nothing is removed for being absent from the entries unless that is known to be meant (`isUnwanted`).
  */
 export function plan(input: PlanInput): Plan {
   const { desired, snapshot, records } = input;
   const context: Context = { ...input, byUuid: groupByUuid(snapshot.containers) };
   const decisions: Decision[] = [];
-  const wanted = new Map((desired ?? []).map((entry) => [entry.uuid, entry]));
+  const wanted = new Map(desired.entries.map((entry) => [entry.uuid, entry]));
   for (const uuid of new Set([...wanted.keys(), ...context.byUuid.keys()])) {
     const record = records.get(uuid);
     if (!record) continue;
@@ -30,7 +31,7 @@ export function plan(input: PlanInput): Plan {
     const entry = wanted.get(uuid);
     if (entry?.kind === 'run') decisions.push(...decideRun(entry, subject));
     else if (entry) decisions.push(...decideHold(entry, subject));
-    else decisions.push(...(desired ? decideAbsent(subject) : decideUnknown(subject)));
+    else decisions.push(...(isUnwanted(desired, record) ? decideAbsent(subject) : decideUnknown(subject)));
   }
   return collect(decisions, input);
 }

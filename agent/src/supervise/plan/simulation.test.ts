@@ -9,7 +9,7 @@ import { MemoryEngine } from '../../engines/memory/_engine.ts';
 import { generator } from '../../faults/_random.ts';
 import { executeAlone } from '../executors/_executors.ts';
 import type { MachineAccess } from '../executors/executors.ts';
-import { imageOf, makeEntry, makeHold, makePlanInput, UUID } from './_util.ts';
+import { imageOf, makeDesired, makeEntry, makeHold, makePlanInput, UUID } from './_util.ts';
 import { plan } from './plan.ts';
 import { noteBegin, noteResult } from './step-result.ts';
 import { updateRecords } from './update-records.ts';
@@ -74,7 +74,7 @@ class Machine {
     try {
       const snapshot = { containers: await this.engine.containers(), networkId: (await this.engine.network())?.id };
       this.records = updateRecords(this.records, {
-        desired: this.desired,
+        desired: makeDesired(this.desired),
         snapshot,
         now: this.now,
         wall: this.now,
@@ -87,7 +87,7 @@ class Machine {
       this.save();
       const facts = await this.engine.connect();
       const { desired, records, now } = this;
-      const input = makePlanInput({ desired, snapshot, records, now });
+      const input = makePlanInput({ desired: makeDesired(desired), snapshot, records, now });
       const step = choose(plan({ ...input, machine: { ...input.machine, facts } }).steps);
       if (!step) return false;
       this.seen.push(

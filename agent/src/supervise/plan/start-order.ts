@@ -12,7 +12,7 @@ export function startRank({ isSystem, schedule }: Pick<MicroserviceRecord, 'isSy
 export function waitForOrder(record: MicroserviceRecord, { desired, records, now }: Context): Wait | undefined {
   if (isStartedLocally(record)) return undefined;
   let until = 0;
-  for (const entry of desired ?? []) {
+  for (const entry of desired.entries) {
     const other = records.get(entry.uuid);
     if (!other || entry.kind !== 'run' || other.stoppedLocally || startRank(other) >= startRank(record)) continue;
     // A microservice that failed is tried again later; those after it do not wait for that.
@@ -27,7 +27,7 @@ export function waitForRemovalOrder(
   record: MicroserviceRecord,
   { desired, records, byUuid, now }: Context,
 ): Wait | undefined {
-  const wanted = new Set((desired ?? []).map(({ uuid }) => uuid));
+  const wanted = new Set(desired.entries.map(({ uuid }) => uuid));
   let until = 0;
   for (const uuid of byUuid.keys()) {
     const other = records.get(uuid);

@@ -223,11 +223,13 @@ const cases: Record<string, Case> = {
   },
   'a microservice that is no longer wanted and runs is STOPPING': {
     entry: undefined,
+    isUnwanted: true,
     containers: [up],
     want: { status: 'STOPPING' },
   },
   'a microservice that is no longer wanted and has stopped is DELETING': {
     entry: undefined,
+    isUnwanted: true,
     containers: [down],
     want: { status: 'DELETING' },
   },
@@ -239,7 +241,6 @@ const cases: Record<string, Case> = {
   },
   'a container is RUNNING while it is not known what is wanted': {
     entry: undefined,
-    desiredKnown: false,
     containers: [up],
     want: { status: 'RUNNING' },
   },
@@ -249,7 +250,7 @@ for (const [name, { want, row, containers = [], ...input }] of Object.entries(ca
   test(name, () => {
     const status = statusOf({
       entry: v1,
-      desiredKnown: true,
+      isUnwanted: false,
       snapshot: { containers, networkId: 'n1' },
       now: NOW,
       ...input,

@@ -11,8 +11,8 @@ import { withEntry } from './update-records.ts';
 /** The input of the status of one microservice. */
 export interface StatusInput {
   entry: Entry | undefined;
-  /** whether the desired state is known; if not, absence of an entry means nothing */
-  desiredKnown: boolean;
+  /** it has no entry, and that is known to be meant */
+  isUnwanted: boolean;
   record: MicroserviceRecord;
   containers: readonly Container[];
   snapshot: EngineSnapshot;
@@ -42,7 +42,7 @@ interface StateAndReason {
 const RULES: readonly ((facts: Facts) => StateAndReason | undefined | false)[] = [
   ({ record, containers }) => record.gone && containers.length === 0 && { state: 'STOPPED' },
   // no longer wanted
-  ({ entry, desiredKnown, running }) => !entry && desiredKnown && { state: running ? 'STOPPING' : 'DELETING' },
+  ({ isUnwanted, running }) => isUnwanted && { state: running ? 'STOPPING' : 'DELETING' },
   // stopped by a person on the machine
   ({ record, running }) =>
     record.stoppedLocally && { state: running ? 'STOPPING' : 'STOPPED', reason: 'StoppedLocally' },

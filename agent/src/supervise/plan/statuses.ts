@@ -1,8 +1,8 @@
 import type { MicroserviceStatus, RegistryView } from '../../../../src/wire/agent.ts';
 import { notHonoured, type ProcessLimits } from '../../domain/container-spec.ts';
-import type { Entry } from '../../domain/entry.ts';
 import { newRecord, type Records } from '../../domain/record.ts';
 import { type Step, serialKey, type Wait } from '../../domain/step.ts';
+import { type Desired, isUnwanted } from '../../domain/wanted.ts';
 import type { EngineSnapshot } from '../../engine-port/container.ts';
 import type { EngineFacts } from '../../engine-port/facts.ts';
 import { statusOf, unknownStatus } from './status.ts';
@@ -11,7 +11,7 @@ import { statusOf, unknownStatus } from './status.ts';
 export interface NodeStatusInput {
   /** why the engine cannot be read: then every state is unknown, whatever was read last */
   unreachable: string | undefined;
-  desired: readonly Entry[] | undefined;
+  desired: Desired;
   records: Records;
   snapshot: EngineSnapshot;
   waits: readonly Wait[];
@@ -27,7 +27,7 @@ export interface NodeStatusInput {
 /** What the node reports of its microservices. Pure. */
 export function nodeStatuses(input: NodeStatusInput): MicroserviceStatus[] {
   const { unreachable, desired, records, snapshot, facts, limits, registries } = input;
-  const entries = new Map((desired ?? []).map((entry) => [entry.uuid, entry]));
+  const entries = new Map(desired.entries.map((entry) => [entry.uuid, entry]));
   if (unreachable !== undefined)
     return [...new Set([...records.keys(), ...entries.keys()])].map((uuid) =>
       unknownStatus(records.get(uuid) ?? newRecord(uuid), entries.get(uuid), unreachable),
@@ -43,7 +43,7 @@ export function nodeStatuses(input: NodeStatusInput): MicroserviceStatus[] {
     const view = entry?.kind === 'run' ? entry.view : undefined;
     return statusOf({
       entry,
-      desiredKnown: desired !== undefined,
+      isUnwanted: entry === undefined && isUnwanted(desired, record),
       record,
       containers: snapshot.containers
         .filter((container) => container.uuid === uuid)

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Entry } from '../../domain/entry.ts';
 import type { Container } from '../../engine-port/container.ts';
-import { makeContainer, makeEntry, makeHold, makeRecord } from './_util.ts';
+import { makeContainer, makeDesired, makeEntry, makeHold, makeRecord } from './_util.ts';
 import { unneededContainers } from './unneeded.ts';
 
 const entry = makeEntry({ revision: 'new' });
@@ -39,6 +39,6 @@ const cases: Record<string, [Container[], readonly Entry[] | undefined, string[]
 };
 for (const [title, [containers, desired, want]] of Object.entries(cases))
   test(`unneeded is ${title}`, () => {
-    const unneeded = unneededContainers(containers, desired, new Map([[entry.uuid, record]]));
+    const unneeded = unneededContainers(containers, makeDesired(desired), new Map([[entry.uuid, record]]));
     expect(unneeded.map(({ id }) => id)).toEqual(want);
   });

@@ -1,23 +1,22 @@
-import type { Entry } from '../../domain/entry.ts';
 import type { MicroserviceRecord } from '../../domain/record.ts';
+import { type Desired, isUnwanted } from '../../domain/wanted.ts';
 import { type Container, hasRun, isRunning, latestOf } from '../../engine-port/container.ts';
 
 /**
  * The stopped containers that nothing needs: all of a microservice that is not wanted, and of a wanted one those that ran before
- * its latest container. What is not known to be unneeded is needed: everything while `desired` is unknown, a container that has
- * not run yet, and the container of the last good revision, to which a failed update returns. Pure.
+ * its latest container. What is not known to be unneeded is needed: a microservice without an entry that may be wanted, a container
+ * that has not run yet, and the container of the last good revision, to which a failed update returns. Pure.
  */
 export function unneededContainers(
   containers: readonly Container[],
-  desired: readonly Entry[] | undefined,
-  records: ReadonlyMap<string, Pick<MicroserviceRecord, 'lastGood'>>,
+  desired: Desired,
+  records: ReadonlyMap<string, Pick<MicroserviceRecord, 'uuid' | 'isKept' | 'lastGood'>>,
 ): Container[] {
-  if (!desired) return [];
-  const wanted = new Set(desired.map(({ uuid }) => uuid));
+  const wanted = new Set(desired.entries.map(({ uuid }) => uuid));
   return containers.filter((container) => {
     const { uuid, revision, paused } = container;
     if (isRunning(container) || paused) return false;
-    if (!wanted.has(uuid)) return true;
+    if (!wanted.has(uuid)) return isUnwanted(desired, records.get(uuid) ?? { uuid });
     const isLastGood = revision === records.get(uuid)?.lastGood?.revision;
     return hasRun(container) && !isLastGood && latestOf(containers, uuid)?.id !== container.id;
   });

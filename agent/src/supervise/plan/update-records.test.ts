@@ -3,7 +3,7 @@ import type { Entry } from '../../domain/entry.ts';
 import type { MicroserviceRecord } from '../../domain/record.ts';
 import type { Step } from '../../domain/step.ts';
 import type { Container } from '../../engine-port/container.ts';
-import { imageOf, makeContainer, makeEntry, makeHold, makeRecord, UUID } from './_util.ts';
+import { imageOf, makeContainer, makeDesired, makeEntry, makeHold, makeRecord, UUID } from './_util.ts';
 import { noteResult } from './step-result.ts';
 import { type UpdateInput, updateRecords } from './update-records.ts';
 
@@ -11,12 +11,14 @@ const NOW = 10_000_000;
 const entry = makeEntry();
 const target = `${entry.digest}/0`;
 
+type Look = Partial<Omit<UpdateInput, 'desired'>> & { desired?: Entry[] | undefined };
+
 function look(
   row: MicroserviceRecord | undefined,
   containers: Container[],
-  change: Partial<UpdateInput> = {},
+  change: Look = {},
 ): MicroserviceRecord | undefined {
-  const desired: Entry[] | undefined = 'desired' in change ? (change.desired as Entry[] | undefined) : [entry];
+  const desired = 'desired' in change ? change.desired : [entry];
   const records = new Map(row ? [[row.uuid, row]] : []);
   return updateRecords(records, {
     snapshot: { containers, networkId: 'n1' },
@@ -26,7 +28,7 @@ function look(
     first: false,
     rebooted: false,
     ...change,
-    desired,
+    desired: makeDesired(desired),
   }).get(UUID);
 }
 
@@ -34,10 +36,7 @@ const ended = (change: Partial<Container> = {}) =>
   makeContainer(entry, { state: 'exited', startedAt: NOW - 60_000, finishedAt: NOW - 1000, exitCode: 2, ...change });
 
 describe('the cause of an exit', () => {
-  const cases: Record<
-    string,
-    { record?: Partial<MicroserviceRecord>; input?: Partial<UpdateInput>; cause: string; count?: number }
-  > = {
+  const cases: Record<string, { record?: Partial<MicroserviceRecord>; input?: Look; cause: string; count?: number }> = {
     'seen while the agent watches is a crash, and the next start waits ten seconds': { cause: 'Crash', count: 1 },
     'of a container that this agent stops is Stopped': { record: { live: { stopping: ended().id } }, cause: 'Stopped' },
     'found when the agent starts is Unwatched': { input: { first: true }, cause: 'Unwatched' },

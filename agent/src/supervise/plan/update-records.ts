@@ -8,6 +8,7 @@ import {
   withoutFailure,
 } from '../../domain/record.ts';
 import { seenRun } from '../../domain/runs.ts';
+import { type Desired, isOwn, isUnwanted } from '../../domain/wanted.ts';
 import { type Container, type EngineSnapshot, latestOf, runKey } from '../../engine-port/container.ts';
 import { backoff, TIMES } from './backoff.ts';
 import { reportedCheck } from './health.ts';
@@ -15,7 +16,7 @@ import { comesFromElsewhere, isImageKnown, servesEntry, targetKey } from './serv
 
 /** The engine snapshot, its time, and what is known of outages of the engine. */
 export interface UpdateInput {
-  desired: readonly Entry[] | undefined;
+  desired: Desired;
   snapshot: EngineSnapshot;
   /** steady time */
   now: number;
@@ -42,7 +43,7 @@ const AFTER_OUTAGE = 2_000;
  */
 export function updateRecords(records: Records, input: UpdateInput): Records {
   const next = new Map<string, MicroserviceRecord>();
-  const entries = new Map((input.desired ?? []).map((entry) => [entry.uuid, entry]));
+  const entries = new Map(input.desired.entries.map((entry) => [entry.uuid, entry]));
   const containers = new Map<string, Container[]>();
   for (const container of input.snapshot.containers)
     containers.set(container.uuid, [...(containers.get(container.uuid) ?? []), container]);
@@ -62,7 +63,8 @@ function updateRecord(
   containers: readonly Container[],
   input: UpdateInput,
 ): MicroserviceRecord | undefined {
-  if (!entry && input.desired && containers.length === 0) return asGone(record);
+  const unwanted = !entry && isUnwanted(input.desired, record);
+  if (unwanted && containers.length === 0) return asGone(record);
   let next = entry ? withEntry(record, entry) : record;
   const set = (change: Partial<MicroserviceRecord>) => {
     next = { ...next, ...change };
@@ -106,14 +108,14 @@ function updateRecord(
   const up = running !== undefined && !running.paused && (running.health === undefined || running.health === 'healthy');
   const downSince = entry && !up ? (next.live.downSince ?? input.now) : undefined;
   if (downSince !== next.live.downSince) setLive({ downSince });
-  const unwantedSince = !entry && input.desired ? (next.live.unwantedSince ?? input.now) : undefined;
+  const unwantedSince = unwanted ? (next.live.unwantedSince ?? input.now) : undefined;
   if (unwantedSince !== next.live.unwantedSince) setLive({ unwantedSince });
   return next;
 }
 
 /** A record once this entry is what is wanted: failures, crashes and local stops of an older entry are over. Pure. */
 export function withEntry(record: MicroserviceRecord, entry: Entry): MicroserviceRecord {
-  const next = record.gone ? { ...record, gone: undefined } : record;
+  const next = withSource(record.gone ? { ...record, gone: undefined } : record, entry);
   if (entry.kind !== 'run') {
     const { application = next.application, name = next.name } = entry;
     return application === next.application && name === next.name ? next : { ...next, application, name };
@@ -132,6 +134,14 @@ export function withEntry(record: MicroserviceRecord, entry: Entry): Microservic
   return renamed || Object.keys(over).length > 0 ? { ...next, application, name, isSystem, schedule, ...over } : next;
 }
 
+/** A record whose source and local stop are those that the entry says; of a controller's entry the stop is the record's. */
+function withSource(record: MicroserviceRecord, { isKept, isStopped, ...entry }: Entry): MicroserviceRecord {
+  const next = record.isKept === isKept ? record : { ...record, isKept };
+  if (isStopped === undefined || isStopped === (next.stoppedLocally !== undefined)) return next;
+  const { revision = '', rebuildCount = 0 } = entry.kind === 'run' ? entry.view : {};
+  return { ...next, stoppedLocally: isStopped ? { revision, rebuildCount } : undefined };
+}
+
 /** The clock may have been set back since these times were saved, and nothing ever waits longer than the longest delay. */
 function withinReach(record: MicroserviceRecord, now: number): MicroserviceRecord {
   const latest = now + jitter(TIMES.longestDelay, () => 1);
@@ -141,8 +151,9 @@ function withinReach(record: MicroserviceRecord, now: number): MicroserviceRecor
   return failure === record.failure && crash === record.crash ? record : { ...record, failure, crash };
 }
 
-/** What had a container is reported as stopped; what never had one is not reported. */
+/** What had a container is reported as stopped; what never had one is not reported, nor what is the machine's own. */
 function asGone(record: MicroserviceRecord): MicroserviceRecord | undefined {
+  if (isOwn(record)) return undefined;
   if (record.gone) return record;
   if (record.generation === 0) return undefined;
   return {

@@ -73,7 +73,7 @@ export const oauthRoutes = grouped('User', [
     guessable: true,
     query: callback,
     reply: { status: 302 },
-    errors: [401, 501],
+    errors: [401, 431, 501],
     async handler({ query, deps, headers, signal, client }) {
       const door = browserDoor(deps);
       const { browser, urls } = door;

@@ -1,12 +1,11 @@
 import { z } from 'zod';
-import type { EntryContainer } from '../../../api/container/index.ts';
+import { type EntryContainer, normalItem } from '../../../api/container/index.ts';
 import { ARTIFACT_KINDS, type MicroserviceEntry } from '../../../api/v3/index.ts';
 import { grouped, route } from '../../../rest/contract/route.ts';
 import * as shapes from '../../../rest/crud/shapes.ts';
 import { accessToMicroservice, presentMicroservice } from '../../../rest/objects/lookup.ts';
 import { DomainError } from '../../../rules/errors.ts';
 import { volumeMappingId } from '../../../rules/names.ts';
-import { normalItem } from '../../../rules/normal-entry.ts';
 import { currentNodeOf } from '../../nodes/rules/placement/entries.ts';
 import { accessRead, volumeReads } from '../rules/application/microservice-read.ts';
 import { configFromBody, configText, patchEntry, portFromFlat, volumeFromFlat } from '../rules/entry/flat.ts';

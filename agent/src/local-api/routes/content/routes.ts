@@ -100,10 +100,11 @@ function artifactRoutes(kind: ArtifactKind) {
       path: `/v1/${kind}`,
       operation: `list${name}`,
       summary: `The ${kind} of this machine`,
-      access: 'admin',
-      reply: { form: 'bare', schema: () => listOf(artifact().omit({ uuid: true, bindRefCount: true })) },
-      handler: ({ deps: { agent } }) => {
-        const items = [...agent.artifacts(kind)].sort((a, b) => (a.name < b.name ? -1 : 1));
+      access: { resource: kind, verb: 'get' },
+      reply: { form: 'envelope', schema: () => listOf(artifact().omit({ uuid: true, bindRefCount: true })) },
+      handler: ({ caller, deps: { agent } }) => {
+        const reached = agent.artifacts(kind).filter(({ name }) => caller.mayName(name));
+        const items = reached.sort((a, b) => (a.name < b.name ? -1 : 1));
         return { items: items.map(({ uuid, bindRefCount, ...item }) => item), count: items.length };
       },
     }),
@@ -112,9 +113,9 @@ function artifactRoutes(kind: ArtifactKind) {
       path: `/v1/${kind}/{name}`,
       operation: `get${name.replace(/s$/, '')}`,
       summary: `One ${ARTIFACT_NOUNS[kind]} of this machine`,
-      access: 'admin',
+      access: { resource: kind, verb: 'get' },
       errors: [404],
-      reply: { form: 'bare', schema: artifact },
+      reply: { form: 'envelope', schema: artifact },
       handler: ({ params: { name }, deps: { agent } }) => {
         const item = agent.artifacts(kind).find((each) => each.name === name);
         if (!item) throw new LocalApiError('NOT_FOUND', `no ${ARTIFACT_NOUNS[kind]} "${name}" on this node`);

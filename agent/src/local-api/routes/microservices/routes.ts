@@ -8,19 +8,12 @@ import { choice, logFields, logLine, optionalFlag, queryFlag, tailOf } from '../
 import type { Grant } from '../../server/grants.ts';
 import { mapLines } from '../../server/lines.ts';
 import { type LocalCall, routesWith } from '../../server/route.ts';
-import {
-  findMicroservice,
-  inspection,
-  inspectionReply,
-  listItem,
-  listItemReply,
-  type ShownAgent,
-  sourceOf,
-} from './shapes.ts';
+import { type RemovingAgent, removeMicroservice } from './remove.ts';
+import { findMicroservice, inspection, inspectionReply, listItem, listItemReply, type ShownAgent } from './shapes.ts';
 
 /** What the routes of microservices need of the agent. */
 export interface MicroserviceDependencies {
-  agent: ShownAgent & RunningAgent;
+  agent: ShownAgent & RunningAgent & RemovingAgent;
 }
 
 interface RunningAgent {
@@ -32,14 +25,11 @@ interface RunningAgent {
   ): Promise<void>;
   logs(uuid: string, options: LogOptions & { previous?: boolean }, signal: AbortSignal): AsyncIterable<LogLine>;
   readonly supervisor: {
-    /** undefined while it is not known what the node is to run */
-    readonly desired: readonly { uuid: string }[] | undefined;
     readonly local: {
       /** These three return why their effect would not survive the end of the agent. */
       start(uuid: string): string | undefined;
       stop(uuid: string): string | undefined;
       restart(uuid: string): string | undefined;
-      remove(uuid: string): Promise<void>;
       kill(uuid: string, posixSignal: string): Promise<void>;
     };
     /** Resolves when the condition holds, or with false when it does not in time. */
@@ -122,7 +112,7 @@ export const MICROSERVICE_ROUTES = [
     reply: { form: 'bare', schema: () => z.object({ items: z.array(listItemReply()) }) },
     handler: async ({ query: { source }, caller: { reach }, deps: { agent } }) => {
       await agent.measureUsage();
-      const items = source === 'all' || source === sourceOf(agent) ? (agent.microservices() ?? []) : [];
+      const items = (agent.microservices() ?? []).filter(({ id }) => source === 'all' || source === agent.sourceOf(id));
       const listed = items.filter(reach).map((item) => listItem(agent, item));
       return { items: listed.sort((a, b) => (a.uuid < b.uuid ? -1 : 1)) };
     },
@@ -146,19 +136,12 @@ export const MICROSERVICE_ROUTES = [
     method: 'DELETE',
     path: '/v1/ms/{id}',
     operation: 'removeMicroservice',
-    summary: 'Removes the container of a microservice; volumes stay',
+    summary: 'Removes a microservice of the machine, or the container of another one; volumes stay',
     access: { resource: 'microservices', verb: 'delete' },
     errors: [404, 503],
     reply: { form: 'envelope', schema: actedReply },
-    handler: async ({ params, caller: { reach }, deps: { agent } }) => {
-      const { id } = findMicroservice(agent, params.id, reach);
-      await agent.supervisor.local.remove(id);
-      const isWanted = agent.supervisor.desired?.some(({ uuid }) => uuid === id);
-      const warning = agent.supervisor.record(id)?.stoppedLocally
-        ? 'it was stopped here, so its container is made when it is started'
-        : 'it is still wanted here: its container is made again';
-      return { status: 'ok', microserviceUuid: id, ...(isWanted && { warning }) };
-    },
+    handler: ({ params, signal, caller: { reach }, deps: { agent } }) =>
+      removeMicroservice(findMicroservice(agent, params.id, reach).id, agent, signal),
   }),
   ...Object.entries(COMMANDS).map(([name, command]) =>
     route({

@@ -15,8 +15,8 @@ const MASK = '***';
 
 /** What the pictures of microservices are made from. */
 export interface ShownAgent {
-  /** the node is there while the agent is provisioned */
-  readonly identity: { node?: object };
+  /** who wants a microservice: a controller, or the machine itself */
+  sourceOf(uuid: string): 'managed' | 'local';
   readonly supervisor: {
     readonly containers: readonly Container[];
     record(uuid: string): Pick<MicroserviceRecord, 'stoppedLocally'> | undefined;
@@ -24,11 +24,6 @@ export interface ShownAgent {
   /** undefined until the engine was read once */
   microservices(): readonly MicroserviceStatus[] | undefined;
   view(uuid: string): MicroserviceView | undefined;
-}
-
-/** The source of the microservices: a controller, or, after its membership ended, the machine itself. */
-export function sourceOf(agent: ShownAgent): 'managed' | 'local' {
-  return agent.identity.node ? 'managed' : 'local';
 }
 
 /** The image that a microservice runs, and the one that it is to run where that is another. */
@@ -44,8 +39,8 @@ export function listItem(agent: ShownAgent, status: MicroserviceStatus) {
     uuid: status.id,
     name: status.name ?? '',
     application: status.application ?? '',
-    source: sourceOf(agent),
-    type: sourceOf(agent),
+    source: agent.sourceOf(status.id),
+    type: agent.sourceOf(status.id),
     state: status.status,
     reason: status.reason,
     ...imagesOf(agent, status),

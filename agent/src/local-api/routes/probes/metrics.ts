@@ -128,6 +128,10 @@ export const AGENT_METRICS = {
     'Connections of the local API that were refused because their peer has its share, or closed in favour of others.',
     { listener: 'bridge (containers) or loopback' },
   ),
+  localApiRequests: counter('edge_agent_local_api_requests_total', 'requests', 'Requests to the local API.', {
+    operation: 'name of the operation in docs/local-api.openapi.json, or none',
+    status: 'HTTP status, or gone: the client did not wait',
+  }),
   storeErrors: counter(
     'edge_agent_store_errors_total',
     'errors',

@@ -18,6 +18,7 @@ export const PROBE_ROUTES = [
     operation: 'isAlive',
     summary: 'Whether the agent answers',
     access: 'open',
+    anyHost: true,
     reply: {
       form: 'bare',
       schema: () =>
@@ -31,6 +32,7 @@ export const PROBE_ROUTES = [
     operation: 'isReady',
     summary: 'Whether the container engine is connected',
     access: 'open',
+    anyHost: true,
     reply: {
       form: 'bare',
       schema: () =>
@@ -38,7 +40,7 @@ export const PROBE_ROUTES = [
           z.object({ status: z.literal('ready') }),
           z.object({ status: z.literal('not_ready'), reason: z.literal('engine'), detail: z.string() }),
         ]),
-      status: ({ status }) => (status === 'ready' ? 200 : 503),
+      status: { other: 503, when: ({ status }) => status !== 'ready' },
     },
     handler: ({ deps: { agent } }) => {
       const { engine } = agent.supervisor;

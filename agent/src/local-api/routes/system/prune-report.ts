@@ -10,8 +10,8 @@ type PruneMode = (typeof PRUNE_MODES)[number];
 export interface PrunableAgent {
   readonly supervisor: {
     readonly engine: { state: 'connected' | 'connecting' | 'lost'; error?: string };
-    /** undefined while it is not known what the node is to run */
-    readonly desired: readonly unknown[] | undefined;
+    /** each microservice of the machine is wanted, or is known not to be */
+    readonly knowsAll: boolean;
     readonly local: {
       /** Removes stopped containers that nothing needs; `kept` has those that could not be removed, with the reason. */
       prune(): Promise<{ removed: string[]; kept: Record<string, string> }>;
@@ -80,9 +80,9 @@ function headOf(mode: PruneMode, errors: readonly [string, string][], message: s
 }
 
 function aboutContainers({ supervisor }: PrunableAgent): string {
-  return supervisor.desired
+  return supervisor.knowsAll
     ? 'Stopped containers of this agent that no microservice needs'
-    : 'It is not known what this node is to run, so all containers stay';
+    : 'It is not known whether all microservices here are wanted, so containers of those that may be stay';
 }
 
 /** The report of a prune. */

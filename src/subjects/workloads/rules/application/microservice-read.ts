@@ -1,4 +1,4 @@
-import { CONTAINER_FIELD_NAMES, fieldRow } from '../../../../api/container/index.ts';
+import { CONTAINER_FIELD_NAMES, fieldRow, normalItem } from '../../../../api/container/index.ts';
 import { printable } from '../../../../api/printable.ts';
 import type { Application, EdgeNode, MicroserviceEntry, ObservedMicroservice } from '../../../../api/v3/index.ts';
 import { busReads } from '../../../../rules/bus-access.ts';
@@ -6,7 +6,7 @@ import type { BusLookups } from '../../../../rules/bus-lookups.ts';
 import { applicationId, nodeUuid } from '../../../../rules/identity.ts';
 import type { Liveness } from '../../../../rules/inputs.ts';
 import { entryUuid, v3Name, volumeMappingId } from '../../../../rules/names.ts';
-import { normalEntry, normalItem } from '../../../../rules/normal-entry.ts';
+import { normalEntry } from '../../../../rules/normal-entry.ts';
 import type { MicroserviceState, MicroserviceStatus } from '../../../../wire/agent.ts';
 import { rebuildCountOf } from '../../../nodes/rules/actions.ts';
 import { busAccessOn } from '../../../nodes/rules/bus-access.ts';

@@ -3,6 +3,7 @@ import {
   CONTAINER_FIELD_NAMES,
   type ContainerField,
   fieldRow,
+  normalItem,
   portSchema,
   volumeSchema,
 } from '../../../../api/container/index.ts';
@@ -21,13 +22,7 @@ import {
 import { quoted } from '../../../../rules/document.ts';
 import { type DomainError, invalid } from '../../../../rules/errors.ts';
 import { idOf } from '../../../../rules/identity.ts';
-import {
-  IMAGE_ARCHITECTURES,
-  keepLogSize,
-  normalEntry,
-  normalItem,
-  normalReference,
-} from '../../../../rules/normal-entry.ts';
+import { IMAGE_ARCHITECTURES, keepLogSize, normalEntry, normalReference } from '../../../../rules/normal-entry.ts';
 import { formatPath, validated, validateSpec } from '../../../../rules/validate.ts';
 import { canonicalJson } from '../../../../wire/digest.ts';
 import { imageSourceOf, imagesOf } from '../../../catalog/rules/catalog-images.ts';

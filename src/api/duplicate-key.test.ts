@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { parseJsonBody } from './body.ts';
 import { duplicateKey } from './duplicate-key.ts';
 
 test.each([
@@ -24,11 +23,5 @@ test('no JSON text that an object makes has a member twice', () => {
       expect(duplicateKey(JSON.stringify(value, undefined, indent))).toBeUndefined();
     }),
     { seed: 1, numRuns: 300 },
-  );
-});
-
-test('a JSON body with a member twice is refused with its name', () => {
-  expect(() => parseJsonBody('{"name":"a","data":{"pin":"4711","pin":"4712"}}', 64)).toThrow(
-    'the body has the member "pin" twice',
   );
 });

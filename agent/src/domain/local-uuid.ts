@@ -1,0 +1,17 @@
+import { randomBytes } from 'node:crypto';
+
+/**
+ * The uuid of a microservice that was deployed on this machine. Its form is that of no uuid that a controller makes (RFC 9562,
+ * version 8), so that the source of a container is known when nothing else of it is: neither its row nor the database.
+ */
+const FORM = /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-8[0-9a-f]{3}-10ca1[0-9a-f]{7}$/;
+
+export function newLocalUuid(): string {
+  const hex = randomBytes(16).toString('hex');
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(12, 15)}-8${hex.slice(15, 18)}-10ca1${hex.slice(18, 25)}`;
+}
+
+/** Whether a microservice of this uuid can only have been deployed on a machine. */
+export function isLocalUuid(uuid: string): boolean {
+  return FORM.test(uuid);
+}

@@ -1,0 +1,36 @@
+/** What a removal needs of the agent. */
+export interface RemovingAgent {
+  sourceOf(uuid: string): 'managed' | 'local';
+  readonly own: {
+    /** Ends a microservice of the machine for good. Throws AgentError, and changes nothing, when that cannot be saved. */
+    remove(uuid: string): void;
+  };
+  readonly supervisor: {
+    readonly desired: readonly { uuid: string }[];
+    /** microservices that have a container, or may have one as far as is known */
+    readonly present: readonly string[];
+    record(uuid: string): { stoppedLocally?: unknown } | undefined;
+    readonly local: { remove(uuid: string): Promise<void> };
+    until(condition: () => boolean, milliseconds: number, signal?: AbortSignal): Promise<boolean>;
+  };
+}
+
+/** A container has 10 s to stop, and others may stop before it. */
+const REMOVAL_WAIT = 60_000;
+
+/** Removes a microservice: of the machine itself for good, of a controller its container alone. Volumes stay. */
+export async function removeMicroservice(uuid: string, agent: RemovingAgent, signal: AbortSignal) {
+  const { supervisor } = agent;
+  const done = { status: 'ok' as const, microserviceUuid: uuid };
+  if (agent.sourceOf(uuid) === 'local') {
+    agent.own.remove(uuid);
+    const isGone = await supervisor.until(() => !supervisor.present.includes(uuid), REMOVAL_WAIT, signal);
+    return isGone ? done : { ...done, warning: 'its container is not removed yet; the agent goes on trying' };
+  }
+  await supervisor.local.remove(uuid);
+  if (!supervisor.desired.some((entry) => entry.uuid === uuid)) return done;
+  const warning = supervisor.record(uuid)?.stoppedLocally
+    ? 'it was stopped here, so its container is made when it is started'
+    : 'it is still wanted here: its container is made again';
+  return { ...done, warning };
+}

@@ -1,0 +1,101 @@
+import { randomUUID } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
+import { newLocalUuid } from '../domain/local-uuid.ts';
+import { newRecord } from '../domain/record.ts';
+import { isUnwanted } from '../domain/wanted.ts';
+import { makeEntry, makeHold } from '../supervise/plan/_util.ts';
+import { makeKeptRow, makeRow } from './_rows.ts';
+import { combineSources, type Sources } from './combine.ts';
+
+const allow = { refusal: () => undefined };
+const combine = (change: Partial<Sources>) =>
+  combineSources({ managed: [], rows: new Map(), unreadable: new Set(), records: new Map(), rules: allow, ...change });
+const rowsOf = (...rows: ReturnType<typeof makeRow>[]) => new Map(rows.map((row) => [row.uuid, row]));
+
+test('entries of a controller and of the machine are wanted together', () => {
+  const [managed, row] = [makeEntry(), makeRow()];
+  const { entries, isListKnown } = combine({ managed: [managed], rows: rowsOf(row) });
+  expect(entries).toEqual([managed, expect.objectContaining({ kind: 'run', uuid: row.uuid, isStopped: false })]);
+  expect(isListKnown).toBe(true);
+});
+
+test('microservices of the machine are wanted while the list of a controller is not known', () => {
+  const row = makeRow();
+  const combined = combine({ managed: undefined, rows: rowsOf(row) });
+  expect(combined.entries.map(({ uuid }) => uuid)).toEqual([row.uuid]);
+  expect(isUnwanted(combined, { uuid: randomUUID() })).toBe(false);
+});
+
+test('an entry with the uuid of a deployed microservice is refused, and the row counts', () => {
+  const row = makeRow();
+  const hostile = makeEntry({ uuid: row.uuid, application: row.application, name: row.name, imageId: 'evil:1' });
+  const { entries, refused, adopted } = combine({ managed: [hostile], rows: rowsOf(row) });
+  expect(entries).toEqual([expect.objectContaining({ uuid: row.uuid, view: row.view })]);
+  expect([refused.get(row.uuid)?.reason, adopted]).toEqual(['LocalUuid', []]);
+});
+
+test('an entry with the uuid of a microservice that was once deployed is refused although nothing is left of it', () => {
+  const hostile = makeEntry({ uuid: newLocalUuid() });
+  expect(combine({ managed: [hostile] }).entries).toEqual([]);
+});
+
+test('an entry of the application of the machine is on hold, in any case', () => {
+  for (const application of ['skerry-agent', 'Skerry-Agent'])
+    expect(combine({ managed: [makeEntry({ application, name: 'default' })] }).entries).toEqual([
+      expect.objectContaining({ kind: 'hold', reason: 'ApplicationReserved', application }),
+    ]);
+});
+
+test('what a person removed has no entry and is unwanted', () => {
+  const row = makeRow({ desiredState: 'deleted' });
+  const combined = combine({ managed: undefined, rows: rowsOf(row) });
+  expect(combined.entries).toEqual([]);
+  expect(isUnwanted(combined, row)).toBe(true);
+});
+
+describe('a kept microservice', () => {
+  const uuid = randomUUID();
+  const row = makeKeptRow(uuid);
+  const own = makeEntry({ uuid, application: 'shop', name: 'kept', imageId: 'example/app:2' });
+
+  test('is not ended by a list that does not name it', () => {
+    const combined = combine({ rows: rowsOf(row) });
+    expect(combined.entries).toEqual([expect.objectContaining({ uuid, isKept: true })]);
+    expect(isUnwanted(combined, { uuid, isKept: true })).toBe(false);
+  });
+
+  test('is taken over by a controller that sends it with its application and name', () => {
+    const { entries, adopted } = combine({ managed: [own], rows: rowsOf(row) });
+    expect([entries, adopted]).toEqual([[own], [uuid]]);
+  });
+
+  for (const [what, entry] of Object.entries({
+    'another application': makeEntry({ uuid, application: 'other', name: 'kept' }),
+    'another name': makeEntry({ uuid, application: 'shop', name: 'other' }),
+    'a hold': makeHold(uuid),
+  }))
+    test(`stays as it is when a controller sends its uuid with ${what}`, () => {
+      const { entries, adopted, refused } = combine({ managed: [entry], rows: rowsOf(row) });
+      expect(entries).toEqual([expect.objectContaining({ uuid, view: row.view, isKept: true })]);
+      expect([adopted, refused.has(uuid)]).toEqual([[], true]);
+    });
+
+  test('whose row is damaged is on hold, and can still be taken over', () => {
+    const records = new Map([[uuid, { ...newRecord(uuid), application: 'shop', name: 'kept', isKept: true as const }]]);
+    const damaged = { unreadable: new Set([uuid]), records };
+    expect(combine(damaged).entries).toEqual([expect.objectContaining({ kind: 'hold', uuid, isKept: true })]);
+    expect(combine({ ...damaged, managed: [own] })).toMatchObject({ entries: [own], adopted: [uuid] });
+  });
+
+  test('whose row is lost is refused to a controller that sends it with another name', () => {
+    const records = new Map([[uuid, { ...newRecord(uuid), application: 'shop', name: 'kept', isKept: true as const }]]);
+    const other = makeEntry({ uuid, application: 'shop', name: 'other' });
+    expect(combine({ records, managed: [other] }).entries).toEqual([]);
+    expect(combine({ records, managed: [own] }).entries).toEqual([own]);
+  });
+
+  test('binds what it bound before, whatever volume mounts there are now', () => {
+    const rules = { ...allow, resolve: () => ({ reason: 'Waiting', message: 'for a volume mount' }) };
+    expect(combine({ rows: rowsOf(row), rules }).entries).toEqual([expect.objectContaining({ kind: 'run', uuid })]);
+  });
+});

@@ -1,0 +1,130 @@
+import { LOCAL_APPLICATION } from '../../../src/api/names.ts';
+import type { Entry } from '../domain/entry.ts';
+import { isLocalUuid } from '../domain/local-uuid.ts';
+import type { Records } from '../domain/record.ts';
+import { entryOf, type ViewRules } from '../domain/sent-microservices.ts';
+import type { Desired } from '../domain/wanted.ts';
+import type { LocalRow } from './row.ts';
+
+/** An entry of the controller that may not become what runs here. */
+export interface RefusedEntry {
+  reason: string;
+  message: string;
+  application?: string | undefined;
+  name?: string | undefined;
+}
+
+/** What a machine is to run by all its sources, and what follows for the rows and for the controller. */
+export interface Combination extends Desired {
+  /** rows whose microservices the controller has taken over */
+  adopted: readonly string[];
+  /** by uuid */
+  refused: ReadonlyMap<string, RefusedEntry>;
+}
+
+export interface Sources {
+  /** of the controller's list; undefined while that is not known */
+  managed: readonly Entry[] | undefined;
+  rows: ReadonlyMap<string, LocalRow>;
+  /** uuids of rows that cannot be read */
+  unreadable: ReadonlySet<string>;
+  records: Records;
+  rules: ViewRules;
+}
+
+/**
+ * Combines the entries of the controller with the microservices of the machine itself. Pure.
+ *
+ * Guarantees:
+ * - the controller changes none of the machine's own: an entry with the uuid of one is refused, unless it was this controller's
+ *   to begin with, by uuid, application and name, and was left to the machine;
+ * - a row that is lost or damaged leaves its microservice as it is.
+ */
+export function combineSources(sources: Sources): Combination {
+  const { managed, rows, unreadable, records, rules } = sources;
+  const adopted: string[] = [];
+  const refused = new Map<string, RefusedEntry>();
+  const accepted = (managed ?? []).flatMap((entry): Entry[] => {
+    const refusal = refusalOf(entry, sources);
+    if (refusal) {
+      refused.set(entry.uuid, { ...refusal, ...namesOf(entry) });
+      return [];
+    }
+    if (rows.has(entry.uuid) || unreadable.has(entry.uuid)) adopted.push(entry.uuid);
+    return [isReserved(entry) ? reservedHold(entry) : entry];
+  });
+  const taken = new Set(adopted);
+  const own = [...rows.values()].filter(({ uuid }) => !taken.has(uuid));
+  const removed = own.filter(({ desiredState }) => desiredState === 'deleted');
+  const wanted = own.filter(({ desiredState }) => desiredState !== 'deleted');
+  const damaged = [...unreadable].filter((uuid) => !taken.has(uuid));
+  return {
+    entries: [
+      ...accepted,
+      ...wanted.map((row) => ownEntry(row, rules)),
+      ...damaged.map((uuid) => damagedEntry(uuid, records)),
+    ],
+    removed: new Set(removed.map(({ uuid }) => uuid)),
+    isListKnown: managed !== undefined,
+    adopted,
+    refused,
+  };
+}
+
+/** Why the controller may not change what has this uuid. */
+function refusalOf(entry: Entry, { rows, unreadable, records }: Sources): RefusedEntry | undefined {
+  const { uuid } = entry;
+  if (isLocalUuid(uuid))
+    return {
+      reason: 'LocalUuid',
+      message: 'this uuid has the form of a microservice that was deployed on the machine',
+    };
+  const record = records.get(uuid);
+  const kept = rows.get(uuid) ?? (unreadable.has(uuid) || record?.isKept ? record : undefined);
+  if (!kept && !unreadable.has(uuid)) return undefined;
+  const { application, name } = namesOf(entry);
+  if (entry.kind === 'run' && kept?.application === application && kept?.name === name) return undefined;
+  if (entry.kind === 'hold') return { reason: entry.reason, message: entry.message || 'the machine keeps it as it is' };
+  const called = kept ? `${kept.application}.${kept.name}` : 'a microservice';
+  return { reason: 'KeptByMachine', message: `this uuid is of ${called}, which the machine keeps as its own` };
+}
+
+function namesOf(entry: Entry): Pick<RefusedEntry, 'application' | 'name'> {
+  const { application, name } = entry.kind === 'run' ? entry.view : entry;
+  return { application, name };
+}
+
+/** Containers of this application would have the names of those that are deployed on the machine. */
+const isReserved = (entry: Entry): boolean => namesOf(entry).application?.toLowerCase() === LOCAL_APPLICATION;
+
+const reservedHold = (entry: Entry): Entry => ({
+  kind: 'hold',
+  uuid: entry.uuid,
+  ...namesOf(entry),
+  reason: 'ApplicationReserved',
+  message: `the application name ${LOCAL_APPLICATION} is reserved for what is deployed on the machine itself`,
+});
+
+function ownEntry(row: LocalRow, rules: ViewRules): Entry {
+  const { uuid, application, name, view, origin } = row;
+  const own = { isStopped: row.desiredState === 'stopped', ...(origin === 'kept' && { isKept: true as const }) };
+  if (!view)
+    return {
+      ...{ kind: 'hold', uuid, application, name, ...own },
+      reason: 'ViewUnknown',
+      message: 'only its container is known: it is started again when it ends, and cannot be made again',
+    };
+  // What a kept one binds of the agent's files is in its view; the volume mounts of a later controller are others.
+  const entry = entryOf(view, origin === 'kept' ? { ...rules, resolve: undefined } : rules);
+  return { ...entry, ...own };
+}
+
+function damagedEntry(uuid: string, records: Records): Entry {
+  const { application, name } = records.get(uuid) ?? {};
+  return {
+    ...{ kind: 'hold', uuid, ...(application && { application }), ...(name && { name }) },
+    ...(!isLocalUuid(uuid) && { isKept: true as const }),
+    reason: 'RowUnreadable',
+    message: `its file on this machine cannot be read: it runs on as it is; deploy it again, or remove it: skerry-agent ms rm ${uuid}`,
+  };
+}

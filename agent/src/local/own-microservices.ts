@@ -1,0 +1,296 @@
+import { LOCAL_APPLICATION } from '../../../src/api/names.ts';
+import { type Clock, sleep } from '../../../src/lib/clock.ts';
+import type { Log } from '../../../src/lib/log.ts';
+import type { MicroserviceStatus, MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
+import { digestOf } from '../../../src/wire/digest.ts';
+import { AgentError, notSaved, saving } from '../domain/agent-error.ts';
+import type { Sent } from '../domain/desired.ts';
+import type { Entry } from '../domain/entry.ts';
+import { isLocalUuid, newLocalUuid } from '../domain/local-uuid.ts';
+import type { Observed, Part } from '../domain/part.ts';
+import type { MicroserviceRecord, Records } from '../domain/record.ts';
+import type { ViewRules } from '../domain/sent-microservices.ts';
+import { type Desired, isOwn } from '../domain/wanted.ts';
+import { errorText } from '../machine/log.ts';
+import type { Rows } from '../state/rows.ts';
+import { combineSources, type RefusedEntry } from './combine.ts';
+import { keptRow } from './kept.ts';
+import type { LocalRow } from './row.ts';
+
+/** Rows that could not be saved are tried again so often, ms. */
+const RETRY_EVERY = 30_000;
+
+/** What this part knows of the containers of the machine. */
+interface ObservedMicroservices extends Observed {
+  readonly records: Records;
+  /** microservices that have a container, or may have one as far as is known */
+  readonly present: readonly string[];
+}
+
+export interface OwnMicroservicesDependencies {
+  rows: Rows<LocalRow>;
+  clock: Clock;
+  log: Log;
+  observed: ObservedMicroservices;
+  /** registries that were defined on this machine, by the numbers that views have */
+  registries(): ReadonlyMap<number, RegistryView>;
+  /** Applies the desired state again. */
+  changed(): void;
+}
+
+/** A microservice as it is to be deployed on this machine. */
+export interface Deployment {
+  name: string;
+  /** of a microservice with this uuid */
+  view(uuid: string): MicroserviceView;
+  manifest: string;
+  sourceName?: string | undefined;
+}
+
+/**
+ * The microservices of the machine itself: those that were deployed on it, and those that a controller left to it. Their rows
+ * are durable; a row that is lost or damaged leaves its microservice as it is.
+ */
+export class OwnMicroservices implements Part {
+  readonly #deps: OwnMicroservicesDependencies;
+  /** rows that could not be saved as they are wanted */
+  readonly #unsaved = new Map<string, LocalRow>();
+  #saveProblem = '';
+  #refused: ReadonlyMap<string, RefusedEntry> = new Map();
+  #isListKnown = false;
+
+  constructor(deps: OwnMicroservicesDependencies) {
+    this.#deps = deps;
+  }
+
+  get rows(): ReadonlyMap<string, LocalRow> {
+    const { all } = this.#deps.rows;
+    return this.#unsaved.size > 0 ? new Map([...all, ...this.#unsaved]) : all;
+  }
+
+  /** What the machine is to run, with the entries of the controller; undefined: its list is not known. */
+  desired(managed: readonly Entry[] | undefined, rules: ViewRules): Desired {
+    const { rows, observed, log } = this.#deps;
+    const unreadable = new Set(rows.unreadable.keys());
+    const combination = combineSources({ managed, rows: this.rows, unreadable, records: observed.records, rules });
+    for (const uuid of combination.adopted) {
+      log.info({ uuid }, 'The controller has taken over a microservice that the machine had kept');
+      this.#unsaved.delete(uuid);
+      this.#attempt(() => rows.remove(uuid));
+    }
+    this.#refused = combination.refused;
+    this.#isListKnown = combination.isListKnown;
+    return combination;
+  }
+
+  /** What the controller sent, with the registries that microservices of the machine need. */
+  within(sent: Sent): Sent {
+    const own = [...this.rows.values()].flatMap(({ registry }) => (registry ? [[registry.id, registry] as const] : []));
+    const defined = this.#deps.registries();
+    if (own.length + defined.size === 0) return sent;
+    return { ...sent, registries: new Map([...sent.registries, ...defined, ...own]) };
+  }
+
+  /** The views of the controller that count, and those of the machine. */
+  viewsWith(sent: ReadonlyMap<string, MicroserviceView> = new Map()): ReadonlyMap<string, MicroserviceView> {
+    if (this.rows.size + this.#refused.size === 0) return sent;
+    const own = [...this.rows.values()].flatMap(({ uuid, view }) => (view ? [[uuid, view] as const] : []));
+    return new Map([...[...sent].filter(([uuid]) => !this.#refused.has(uuid)), ...own]);
+  }
+
+  /** Whether a microservice is the machine's own, of which no controller learns. */
+  owns(uuid: string): boolean {
+    const { rows, observed } = this.#deps;
+    return this.rows.has(uuid) || rows.unreadable.has(uuid) || isOwn(observed.records.get(uuid) ?? { uuid });
+  }
+
+  /** What the controller learns of microservices: its own, and why entries of it may not run here. */
+  reported(statuses: readonly MicroserviceStatus[] | undefined): MicroserviceStatus[] | undefined {
+    const refused = [...this.#refused].map(
+      ([id, { reason, message, application, name }]): MicroserviceStatus => ({
+        ...{ id, application, name, reason },
+        status: 'QUEUED',
+        errorMessage: message.slice(0, 1024),
+      }),
+    );
+    return statuses && [...statuses.filter(({ id }) => !this.owns(id)), ...refused];
+  }
+
+  get problems(): string[] {
+    const lost = this.#lost.map((uuid) => `${this.#called(uuid)}: its file on this machine is lost`);
+    const damaged = [...this.#deps.rows.unreadable].map(([uuid, why]) => `${this.#called(uuid)}: of its file ${why}`);
+    return [
+      ...[...lost, ...damaged].map(
+        (text) =>
+          `local microservice ${text}. It runs on as it is: deploy it again, or remove it with skerry-agent ms rm`,
+      ),
+      ...(this.#saveProblem ? [`local microservices: ${this.#saveProblem}`] : []),
+    ];
+  }
+
+  /** Why a stop, or its end, would not survive the end of this process; undefined where it does, or is not about a row. */
+  noteStop(uuid: string, isStopped: boolean): string | undefined {
+    const row = this.rows.get(uuid);
+    const desiredState = isStopped ? 'stopped' : 'running';
+    if (!row || row.desiredState === 'deleted' || row.desiredState === desiredState) return undefined;
+    const problem = this.#save({ ...row, desiredState, updatedAt: this.#time });
+    this.#deps.changed();
+    return problem;
+  }
+
+  /** Ends a microservice of the machine for good; what removes its container is the supervision. Throws AgentError. */
+  remove(uuid: string): void {
+    saving('nothing was removed', () => this.#deps.rows.save(uuid, this.#deletedRow(uuid)));
+    this.#unsaved.delete(uuid);
+    this.#deps.changed();
+  }
+
+  /** Ends all microservices of the machine. What cannot be saved ends in this process, and then it throws. */
+  removeAll(): void {
+    const { observed, rows } = this.#deps;
+    const known = [...this.rows.keys(), ...rows.unreadable.keys(), ...observed.present];
+    const problems = [...new Set(known)]
+      .filter((uuid) => this.owns(uuid) && this.rows.get(uuid)?.desiredState !== 'deleted')
+      .map((uuid) => this.#save(this.#deletedRow(uuid)));
+    const problem = problems.find((each) => each !== undefined);
+    this.#deps.changed();
+    if (problem !== undefined) throw notSaved('the next start of the agent removes them once more', problem);
+  }
+
+  /** Makes the microservices that a controller placed the machine's own. Throws when one of them cannot be saved. */
+  keep(sent: Sent): void {
+    const { observed, rows, log } = this.#deps;
+    const entries = new Map(observed.desired.map((entry) => [entry.uuid, entry]));
+    // While the list is not known, what is here may be wanted.
+    const here = this.#isListKnown ? [] : observed.present;
+    const placed = [...new Set([...entries.keys(), ...here])].filter((uuid) => !this.owns(uuid));
+    const { registries } = sent;
+    for (const uuid of placed) {
+      const taken = [...this.rows.values()].flatMap(({ view }) => (view ? [view.registryId] : []));
+      const record = observed.records.get(uuid);
+      rows.save(uuid, keptRow({ uuid, entry: entries.get(uuid), record }, registries, taken, this.#time));
+    }
+    if (placed.length > 0) log.info({ microservices: placed.length }, 'The machine keeps what the controller placed');
+  }
+
+  /**
+   * Deploys a microservice, or changes the one of this name. It is durable when this returns; answers its row, and whether
+   * its spec is another. Throws AgentError.
+   */
+  deploy({ name, view: viewOf, manifest, sourceName }: Deployment): { row: LocalRow; isOther: boolean } {
+    const before = this.#named(name);
+    if (before?.desiredState === 'deleted')
+      throw new AgentError(
+        'CONFLICT',
+        `the former ${LOCAL_APPLICATION}.${name} is still being removed; try again soon`,
+      );
+    const uuid = before?.uuid ?? this.#lostNamed(name) ?? newLocalUuid();
+    const bare = viewOf(uuid);
+    const view = { ...bare, revision: digestOf(bare) };
+    const isOther = before?.view?.revision !== view.revision;
+    const time = this.#time;
+    const row: LocalRow = {
+      ...{ uuid, origin: 'deployed', application: LOCAL_APPLICATION, name, view, manifest },
+      ...(sourceName !== undefined && { sourceName }),
+      desiredState: 'running',
+      generation: (before?.generation ?? 0) + (isOther ? 1 : 0),
+      ...{ createdAt: before?.createdAt ?? time, updatedAt: time },
+    };
+    saving('nothing was deployed', () => this.#deps.rows.save(uuid, row));
+    this.#unsaved.delete(uuid);
+    this.#deps.log.info({ uuid, name, generation: row.generation }, 'Deployed a microservice on this machine');
+    this.#deps.changed();
+    return { row, isOther };
+  }
+
+  /** Forgets rows of removed microservices once no container of them is left. */
+  observed(): void {
+    const { observed, rows } = this.#deps;
+    if (!observed.hasLooked) return;
+    const removed = [...this.rows.values()].filter(({ desiredState }) => desiredState === 'deleted');
+    if (removed.length === 0) return;
+    const present = new Set(observed.present);
+    const over = removed.filter(({ uuid }) => !present.has(uuid));
+    for (const { uuid } of over) if (this.#attempt(() => rows.remove(uuid)) === undefined) this.#unsaved.delete(uuid);
+    if (over.length > 0) this.#deps.changed();
+  }
+
+  /** Saves what could not be saved, until the signal fires. */
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await sleep(RETRY_EVERY, signal, this.#deps.clock);
+      for (const row of [...this.#unsaved.values()]) this.#save(row);
+      this.observed();
+    }
+  }
+
+  get #time(): string {
+    return new Date(this.#deps.clock.wall()).toISOString();
+  }
+
+  /** Microservices of the machine that are here without a row. */
+  get #lost(): string[] {
+    const { observed, rows } = this.#deps;
+    const here = [...observed.records.values(), ...observed.containers.map(({ uuid }) => ({ uuid }))];
+    const lost = here.filter((each) => isOwn(each) && !this.rows.has(each.uuid) && !rows.unreadable.has(each.uuid));
+    return [...new Set(lost.map(({ uuid }) => uuid))];
+  }
+
+  #named(name: string): LocalRow | undefined {
+    return [...this.rows.values()].find((row) => row.origin === 'deployed' && isSameName(row.name, name));
+  }
+
+  /** Deploying what lost its row gives it a row again, and leaves its container. */
+  #lostNamed(name: string): string | undefined {
+    const { rows } = this.#deps;
+    return [...this.#lost, ...rows.unreadable.keys()].find(
+      (uuid) => isLocalUuid(uuid) && isSameName(this.#namesOf(uuid).name, name),
+    );
+  }
+
+  #namesOf(uuid: string): Pick<MicroserviceRecord, 'application' | 'name'> {
+    const { observed } = this.#deps;
+    const record = observed.records.get(uuid);
+    if (record?.name) return record;
+    const container = observed.containers.find((each) => each.uuid === uuid);
+    return { application: container?.application ?? '', name: container?.microservice ?? '' };
+  }
+
+  #called(uuid: string): string {
+    const { application, name } = this.#namesOf(uuid);
+    return name ? `${application}.${name} (${uuid})` : uuid;
+  }
+
+  #deletedRow(uuid: string): LocalRow {
+    const time = this.#time;
+    const before = this.rows.get(uuid) ?? {
+      ...{ uuid, origin: isLocalUuid(uuid) ? ('deployed' as const) : ('kept' as const), ...this.#namesOf(uuid) },
+      ...{ generation: 0, createdAt: time },
+    };
+    return { ...before, desiredState: 'deleted', updatedAt: time, deletedAt: time };
+  }
+
+  /** Saves a row, or remembers it for this process and answers why it cannot be saved. */
+  #save(row: LocalRow): string | undefined {
+    const problem = this.#attempt(() => this.#deps.rows.save(row.uuid, row));
+    if (problem === undefined) this.#unsaved.delete(row.uuid);
+    else this.#unsaved.set(row.uuid, row);
+    return problem;
+  }
+
+  #attempt(act: () => void): string | undefined {
+    try {
+      act();
+      this.#saveProblem = '';
+      return undefined;
+    } catch (error) {
+      const text = errorText(error);
+      if (text !== this.#saveProblem)
+        this.#deps.log.error({ error: text }, 'Cannot save a microservice of the machine');
+      this.#saveProblem = text;
+      return text;
+    }
+  }
+}
+
+const isSameName = (a: string, b: string): boolean => a.toLowerCase() === b.toLowerCase();

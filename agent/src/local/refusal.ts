@@ -1,0 +1,44 @@
+import { BUILT_IN_REGISTRIES } from '../../../src/api/names.ts';
+import type { RegistryView } from '../../../src/wire/agent.ts';
+import type { PolicyContext } from '../domain/policy.ts';
+import { viewRefusal } from '../domain/target.ts';
+import type { EngineFacts } from '../engine-port/facts.ts';
+import { FIRST_KEPT } from './kept.ts';
+import type { ManifestMicroservice } from './manifest.ts';
+import { localRegistryNumber } from './registry-number.ts';
+
+/** What of a machine decides whether it takes a microservice. */
+export interface DeployContext {
+  /** by the numbers of views */
+  registries: ReadonlyMap<number, RegistryView>;
+  policy: PolicyContext;
+  /** undefined while the engine is not connected */
+  facts: EngineFacts | undefined;
+}
+
+/** Why this machine takes no such microservice, in one sentence that names the field, or undefined. Pure but for the paths of the policy. */
+export function deployRefusal(microservice: ManifestMicroservice, context: DeployContext): string | undefined {
+  const { registries, policy, facts } = context;
+  const wrong = registryRefusal(microservice, registries);
+  if (wrong) return wrong;
+  const view = microservice.view('');
+  if (facts && view.runtime && !facts.runtimes.includes(view.runtime))
+    return `spec.container.runtime: ${facts.kind} has no runtime ${view.runtime}; it has ${facts.runtimes.join(', ') || 'none to choose'}`;
+  const refused = viewRefusal(view, registries, policy);
+  return refused && `the policy of this machine does not take it: ${refused}`;
+}
+
+function registryRefusal(
+  { registry }: ManifestMicroservice,
+  registries: ReadonlyMap<number, RegistryView>,
+): string | undefined {
+  if (registry === undefined) return undefined;
+  const number = localRegistryNumber(registry);
+  if (number > 0) return undefined;
+  const found = registries.get(number);
+  if (found?.type === 'hub') return `spec.registry: ${registry} is a hub; images come from a registry of the type oci`;
+  if (found) return undefined;
+  const own = [...registries.keys()].filter((id) => id < 0 && id > FIRST_KEPT);
+  const ids = [...Object.values(BUILT_IN_REGISTRIES).map(({ id }) => id), ...own.map((id) => -id)];
+  return `spec.registry: this machine has no registry ${registry}; it has ${ids.join(', ')}`;
+}
