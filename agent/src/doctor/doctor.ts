@@ -4,9 +4,15 @@ import { CONTENT_CHECKS } from './content-checks.ts';
 import { createDoctorContext, type DoctorContext } from './context.ts';
 import { MACHINE_CHECKS } from './machine-checks.ts';
 import { NETWORK_CHECKS } from './network-checks.ts';
+import { SELF_CHECKS } from './self-checks.ts';
 
 /** All checks of `skerry-agent doctor`, in their order. */
-export const CHECKS: readonly Check<DoctorContext>[] = [...MACHINE_CHECKS, ...CONTENT_CHECKS, ...NETWORK_CHECKS];
+export const CHECKS: readonly Check<DoctorContext>[] = [
+  ...MACHINE_CHECKS,
+  ...SELF_CHECKS,
+  ...CONTENT_CHECKS,
+  ...NETWORK_CHECKS,
+];
 
 /**
  * Checks this machine, with or without a running agent. Changes nothing. For a user that may not read what the agent has it says that

@@ -1,5 +1,5 @@
 import type { Flags, FlagValues } from '../../../../src/lib/command-line/command.ts';
-import { facts } from '../../../../src/terminal/output.ts';
+import { facts, table } from '../../../../src/terminal/output.ts';
 import { DEFAULT_CONFIG_FILE, PROFILES, SETTING_NAMES, settingSpellings } from '../../domain/config.ts';
 import { SAMPLE_SETTINGS } from '../../domain/sample-settings.ts';
 import { CliError } from '../../local-api/client.ts';
@@ -165,7 +165,56 @@ export const SETTINGS_COMMANDS: readonly Command[] = [
       show(context, data, () => facts(Object.entries(data).filter(([, value]) => typeof value !== 'object')));
     },
   },
+  {
+    name: 'auth tokens',
+    about: 'List the tokens of the local API that are valid or revoked, without the tokens themselves',
+    run: async (context) => {
+      const data = await context.client.call<{ items: TokenRow[] }>('GET', '/v1/auth/tokens');
+      show(context, data, () =>
+        table(
+          ['SUBJECT', 'USE', 'ID', 'UNTIL', 'REVOKED'],
+          data.items.map(({ subject = '', tokenUse = '', jti, expiresAt = '', revokedAt = '' }) => [
+            ...[subject, tokenUse, jti, expiresAt, revokedAt],
+          ]),
+        ),
+      );
+    },
+  },
+  {
+    name: 'auth revoke',
+    usage: '[<id>]',
+    words: { max: 1 },
+    about: 'End a token before its time, or all tokens of a subject that were made until now',
+    flags: { subject: { value: '<subject>', about: 'whose tokens' } },
+    examples: ['auth revoke --subject system:serviceaccount:shop:web'],
+    run: async (context) => {
+      const { words, flags, client } = context;
+      const [jti] = words;
+      const { subject } = flags;
+      if (jti === undefined && subject === undefined)
+        throw new CliError('INVALID_ARGUMENT', 'neither an id nor --subject is given', 'See: skerry-agent auth tokens');
+      const body = { ...(jti !== undefined && { jti }), ...(subject !== undefined && { subject }) };
+      const data = await client.call<{ adminTokenRenewed: boolean; keyReplaced: boolean }>(
+        'POST',
+        '/v1/auth/tokens/revoke',
+        {
+          body,
+        },
+      );
+      const more = data.keyReplaced ? '; the list was full, so all tokens ended and new ones are written' : '';
+      show(context, data, () => `Revoked${more}\n`);
+    },
+  },
 ];
+
+/** Of a revoked token of an earlier process only the id is known. */
+interface TokenRow {
+  subject?: string;
+  tokenUse?: string;
+  jti: string;
+  expiresAt?: string;
+  revokedAt?: string;
+}
 
 function settingsInFlags(flags: FlagValues): Record<string, string> {
   const set = Object.entries(flags).flatMap(([flag, value]): [string, string][] => {
