@@ -1,4 +1,6 @@
+import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { placesOf } from '../agent/src/domain/config.ts';
 import { bundle } from '../hack/build.ts';
 import { type Engine, findEngine } from '../hack/engine.ts';
 import { pullInsecure } from '../hack/engine-api.ts';
@@ -31,6 +33,8 @@ export interface Edge extends AsyncDisposable {
   /** Counts the bytes between agent and controller. */
   readonly traffic: ByteCounter;
   agentPid(): number;
+  /** The unix socket of the agent's local API, and its present token. */
+  localApi(): { socket: string; token: string };
   /** Works while the agent is connected to the controller without the proxy that counts. */
   direct<T>(work: () => Promise<T>): Promise<T>;
   /** Restarts the agent in this form and returns when the controller has contact with it. */
@@ -75,6 +79,11 @@ export async function startEdge({ dir, kube, rest, log }: EdgeOptions): Promise<
     image: pushed.reference,
     traffic,
     agentPid: () => agent.pid,
+    localApi() {
+      const file = join(dir, 'agent/config.yaml');
+      const { socket, tokenFile } = placesOf(readFileSync(file, 'utf8'), file);
+      return { socket, token: readFileSync(tokenFile, 'utf8').trim() };
+    },
     async direct(work) {
       const moveTo = (url: string) => moveAgent({ dir, rest: { ...rest, url }, uuid, agent });
       await moveTo(rest.url);

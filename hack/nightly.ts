@@ -78,7 +78,12 @@ const RUNS: readonly Run[] = [
     name: 'session-engines',
     about:
       'sessions whose container is started again or whose engine is killed, and a log that is rotated, on docker and podman',
-    command: tests('engine', 'agent/src/sessions', 'agent/src/engines/contract.engine.test.ts'),
+    command: tests(
+      'engine',
+      'agent/src/sessions',
+      'agent/src/local-api/sessions.engine.test.ts',
+      'agent/src/engines/contract.engine.test.ts',
+    ),
   },
   {
     name: 'agent-updates',

@@ -58,6 +58,7 @@ export function testDependencies(
     protectedPaths: [],
     places: PLAIN_PLACES,
     prepareMounts: ({ mounts }) => mounts,
+    mountsInUse: () => [],
     mountedFiles: filesInMemory(clock.wall),
     artifacts: ({ observed }) => new NoArtifacts(observed),
     cdiDevices: () => [],
@@ -94,6 +95,7 @@ export const TEST_MACHINE: Machine = {
   limits: { mayRaise: true, hard: {} },
   measure: async () => ({ systemCpus: 2, memoryUsage: 1024 * 1024 }),
   disk: async () => undefined,
+  diskAt: () => undefined,
   addresses: () => ({ name: 'eth0', address: '192.0.2.7' }),
   hardware: () => ({ 'board-serial': 'board 1' }),
 };

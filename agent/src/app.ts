@@ -10,11 +10,11 @@ import type { Scope } from './link/membership.ts';
 import type { ManifestMicroservice } from './local/manifest.ts';
 import { deployRefusal } from './local/refusal.ts';
 import type { ApplyMembers } from './local-api/routes/deploy/deploy-microservice.ts';
+import type { LoadMembers, PullMembers } from './local-api/routes/images/routes.ts';
 import { Operations } from './local-api/server/operations.ts';
 import { createParts } from './parts.ts';
-import type { Sessions } from './sessions/sessions.ts';
 import type { Identity, Node } from './state/identity.ts';
-import { type PrunedImage, pruneImages, runPruning } from './supervise/pruning.ts';
+import { type PrunedImages, pruneImages, runPruning } from './supervise/pruning.ts';
 import { untilRemoved } from './supervise/removal.ts';
 
 export type Agent = ReturnType<typeof createAgent>;
@@ -25,8 +25,10 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     config,
     deps,
   );
-  const { supervisor, inventory, settings, pruning, content, systemFiles, artifacts, sessions, tunnel, parts } = rest;
-  const { actions, reporter, membership, provisioning, own, apply, applyLogging, position, edgeGuard, life } = rest;
+  const { supervisor, inventory, settings, pruning, content, images, systemFiles, artifacts, sessions, tunnel, parts } =
+    rest;
+  const { actions, reporter, membership, provisioning, own, volumes, apply, applyLogging } = rest;
+  const { position, edgeGuard, life } = rest;
   const { clock, log, database, machine } = deps;
   /** of everything that was begun for the local API */
   const over = new AbortController();
@@ -42,9 +44,14 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     microservices: () => inventory.microservices(),
     measureUsage: () => inventory.measureUsage(),
     report: (measurements: boolean) => reporter.report(measurements),
-    prune: (): Promise<PrunedImage[]> => pruneImages(pruning),
+    prune: (): Promise<PrunedImages> => pruneImages(pruning),
+    images,
+    imagePulls: new Operations<PullMembers>({ clock, signal: over.signal }),
+    imageLoads: new Operations<LoadMembers>({ clock, signal: over.signal }),
     /** the models or knowledge of this machine */
     artifacts: (kind: ArtifactKind): ArtifactItem[] => artifacts.items(kind),
+    /** the volumes of this machine */
+    volumes,
     /** the volume mounts of this machine, without their content */
     volumeMounts: () => content.items,
     /** the sets of the system's files on this machine, without their content */
@@ -95,10 +102,8 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     get clockOffset(): number {
       return link.client?.offset ?? 0;
     },
-    /** Begins an exec session of a user on this machine. */
-    exec: (...args: Parameters<Sessions['exec']>) => sessions.exec(...args),
-    /** The log of a microservice; with `follow` it goes on when the container starts again or is replaced. */
-    logs: (...args: Parameters<Sessions['logs']>) => sessions.logs(...args),
+    /** sessions of users on this machine */
+    sessions: sessions.local,
     /** Replaces the policy. Containers keep running, unless the policy has `stopRefused`. */
     setPolicy(next: Policy): void {
       policy.policy = next;

@@ -45,6 +45,7 @@ import { bufferedSink, createLog, errorText } from './machine/log.ts';
 import { type LogFileLimits, logFileWriter } from './machine/log-files.ts';
 import { localMachine, ownAddresses } from './machine/machine.ts';
 import { filesOnDisk } from './machine/mounted-files.ts';
+import { mountsInUse } from './machine/mounts.ts';
 import { ownContainerId } from './machine/own-container.ts';
 import { ownLogReader } from './machine/own-log.ts';
 import { isPortTaken } from './machine/port-probe.ts';
@@ -168,6 +169,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       mountedPlaces: engineSocket ? mountedPlaces : () => [],
     },
     prepareMounts: (spec, group) => prepareMounts(spec, group, join(config.diskDirectory, 'volumes')),
+    mountsInUse,
     mountedFiles: filesOnDisk(join(config.diskDirectory, 'volumes')),
     artifacts: (needs) =>
       new Artifacts({
@@ -231,7 +233,6 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     log,
     api: localApi({
       ...{ agent, adminToken, channels },
-      logs: sink,
       changeSettings: (set: Record<string, unknown>) => changeSettings(set, writer),
       switchProfile: (profile) => changeProfile(profile, writer),
       installCertificate: (certificate) =>

@@ -12,6 +12,7 @@ import type { LocalRow } from './local/row.ts';
 import type { CdiDevices } from './machine/cdi.ts';
 import type { Machine } from './machine/machine.ts';
 import type { MountedFiles } from './machine/mounted-files.ts';
+import type { MountInUse } from './machine/mounts.ts';
 import type { PositionDependencies } from './position/position.ts';
 import type { OwnLog, StartedPrograms } from './sessions/session.ts';
 import type { Database } from './state/database.ts';
@@ -43,6 +44,8 @@ export interface AgentDependencies {
   places: PathFacts;
   /** makes the directories that a container binds */
   prepareMounts: MachineAccess['prepareMounts'];
+  /** the mounts of this machine */
+  mountsInUse(): readonly MountInUse[];
   /** where what the agent writes for containers lies */
   mountedFiles: MountedFiles;
   /** what keeps the models and knowledge of this machine */

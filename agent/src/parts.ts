@@ -2,8 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import type { AgentConfig, RegistryView } from '../../src/wire/agent.ts';
 import { BusServer } from './bus/bus-server.ts';
+import { Images } from './content/images/images.ts';
 import { SystemFiles } from './content/system-files/system-files.ts';
 import { MountedContent } from './content/volume-mounts/mounted-content.ts';
+import { Volumes } from './content/volumes/volumes.ts';
 import type { AgentDependencies } from './dependencies.ts';
 import type { ArtifactKind } from './domain/artifact.ts';
 import type { Config, LogLevel } from './domain/config.ts';
@@ -41,6 +43,7 @@ import { Inventory } from './supervise/inventory.ts';
 import { pruneAll } from './supervise/pruning.ts';
 import { forgetGone } from './supervise/removal.ts';
 import { Supervisor } from './supervise/supervisor.ts';
+import { wantedImages } from './supervise/wanted-images.ts';
 import { Tunnel } from './tunnel/tunnel.ts';
 import { Updater } from './update/updater.ts';
 
@@ -56,6 +59,7 @@ const NO_REGISTRIES: ReadonlyMap<number, RegistryView> = new Map();
  */
 export function createParts(config: Config, deps: AgentDependencies) {
   const { clock, random, log, database, machine } = deps;
+  const architecture = machine.architecture === 'auto' ? 'amd64' : machine.architecture;
   const startedAt = clock.wall();
   /** of this process */
   const life = { isStopping: false, settingsSince: startedAt };
@@ -67,6 +71,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     protectedPaths: deps.protectedPaths,
     places: deps.places,
   };
+  const volumesDirectory = join(config.diskDirectory, 'volumes');
   const responses = new SavedResponses({ database, log, metrics });
   const link = new Link();
   const adoption = new Adoption({ engine, identity, database, log, isAlive: deps.isAlive });
@@ -77,7 +82,8 @@ export function createParts(config: Config, deps: AgentDependencies) {
       machine: {
         instance: identity.current.instance,
         nodeUuid: identity.current.node?.uuid ?? '',
-        volumesDirectory: join(config.diskDirectory, 'volumes'),
+        scopeOf: (uuid) => (own.owns(uuid) ? 'local' : 'managed'),
+        volumesDirectory,
         timeZone: timeZoneInForce({ config, wanted: responses.sent.config }),
         limits: machine.limits,
       },
@@ -86,7 +92,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
       policy: policy.policy,
     }),
     noteStop: (uuid, isStopped) => own.noteStop(uuid, isStopped),
-    machine: createMachineAccess(policy, deps),
+    machine: createMachineAccess(policy, { ...deps, whileVolumesStay: (make) => volumes.whileVolumesStay(make) }),
     adopt: (signal) => adoption.adopt(signal),
   });
   const own = new OwnMicroservices({
@@ -138,6 +144,13 @@ export function createParts(config: Config, deps: AgentDependencies) {
     authority: deps.apiAuthority,
   });
   tokens.onRevoked(() => content.prepare(supervisor.desired));
+  const volumes = new Volumes({
+    directory: volumesDirectory,
+    ...{ database, clock, log, engine, observed: supervisor, places: deps.places, mountsInUse: deps.mountsInUse },
+    sentView: (uuid) => own.viewsWith(responses.sent.microservices?.views)?.get(uuid),
+    // No control plane runs on a node in this version.
+    isControlPlane: () => false,
+  });
   const systemFiles = new SystemFiles({
     files: deps.mountedFiles,
     ...{ clock, random, log, observed: supervisor },
@@ -147,7 +160,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
   });
   const artifacts = deps.artifacts({
     ...{ clock, random, log, metrics },
-    platform: { os: 'linux', architecture: machine.architecture === 'auto' ? 'amd64' : machine.architecture },
+    platform: { os: 'linux', architecture },
     observed: supervisor,
     reach: () => ({ policy: policy.policy, ownAddresses: deps.ownAddresses }),
     room: async () => {
@@ -206,11 +219,28 @@ export function createParts(config: Config, deps: AgentDependencies) {
     position,
     edgeGuard,
   ];
-  const parts: readonly Part[] = [content, systemFiles, artifacts, own, ...further];
+  const parts: readonly Part[] = [content, volumes, systemFiles, artifacts, own, ...further];
+
+  const imagesWanted = () => wantedImages(supervisor, own.within(responses.sent).registries);
+  const images = new Images({
+    ...{ engine, log, architecture },
+    policy: () => policy.policy,
+    registry: (id) => responses.sent.registries.get(id),
+    connection: () => supervisor.connection,
+    pull: (request, onProgress, signal) => supervisor.pullByHand(request, onProgress, signal),
+    room: async () => {
+      const { dataDirectory } = supervisor.facts ?? {};
+      // The directory of an engine on another machine says nothing here.
+      return dataDirectory && engine.url.startsWith('unix:') ? machine.diskAt(dataDirectory) : undefined;
+    },
+    usersOf: (name) => imagesWanted().get(name) ?? [],
+    disown: (id) => supervisor.forgetImage(id),
+  });
 
   const pruning = {
     ...{ engine, database, log, clock, random, machine, settings },
     containers: () => supervisor.containers,
+    wantedReferences: () => new Set(imagesWanted().keys()),
     pruneArtifacts: (kind?: ArtifactKind) => artifacts.prune(kind),
   };
   const actions = new Actions({
@@ -280,6 +310,8 @@ export function createParts(config: Config, deps: AgentDependencies) {
     ...{
       content,
       own,
+      volumes,
+      images,
       systemFiles,
       artifacts,
       sessions,

@@ -9,6 +9,7 @@ import { heartbeat } from './heartbeat.ts';
 import { identity } from './identity.ts';
 import { idle } from './idle.ts';
 import { listing } from './listing.ts';
+import { localExec } from './local-exec.ts';
 import { memory } from './memory.ts';
 import { nodes } from './nodes.ts';
 import { platform } from './platform.ts';
@@ -56,5 +57,6 @@ export const BENCHMARKS: readonly Benchmark[] = [
   status,
   reconnect,
   sessions,
+  localExec,
   scale,
 ];

@@ -64,7 +64,8 @@ function openTerminal({ token }: Stack, { uuid }: Shell, url: string, command: r
   );
 }
 
-async function dockerExec(stack: Stack, { container }: Shell, command: readonly string[]) {
+/** A program of the shell by the client of docker. */
+export async function dockerExec(stack: Stack, { container }: Shell, command: readonly string[]) {
   const { engine } = await stack.edge();
   const child = spawn('docker', ['-H', engine.url, 'exec', '-i', container, ...command], {
     stdio: ['pipe', 'pipe', 'ignore'],
@@ -92,8 +93,8 @@ export async function timeEchoes(stack: Stack, shell: Shell, count: number): Pro
   return { ours: spread(ours), docker: spread(docker) };
 }
 
-/** The first one starts the program, and is left out. */
-async function times(count: number, work: () => Promise<void>): Promise<number[]> {
+/** ms of each of many; the first one starts the program, and is left out. */
+export async function times(count: number, work: () => Promise<void>): Promise<number[]> {
   await work();
   const taken: number[] = [];
   for (let i = 0; i < count; i++) {
@@ -121,7 +122,8 @@ export async function timeOutput(stack: Stack, shell: Shell, bytes: number): Pro
   return { ours, docker };
 }
 
-function rate(bytes: number, listen: (listener: (bytes: number) => void) => void): Promise<number> {
+/** MiB a second from the first bytes on, until so many have come. */
+export function rate(bytes: number, listen: (listener: (bytes: number) => void) => void): Promise<number> {
   return new Promise((resolve) => {
     let seen = 0;
     let began = 0;

@@ -83,6 +83,7 @@ function machine(): Machine {
     architecture: 'amd64',
     limits: { mayRaise: true, hard: {} },
     disk: async () => undefined,
+    diskAt: () => undefined,
     addresses: () => ({ name: 'eth0', address: '192.0.2.7' }),
     hardware: () => ({}),
     async measure() {

@@ -73,6 +73,7 @@ function remoteEngine(instance: string): CompleteEngine {
     },
     foreignContainers: simple('foreignContainers', 0),
     containersOfOtherAgents: simple('containersOfOtherAgents', 0),
+    allBinds: simple('allBinds', 0),
     become: () => {},
     network: simple('network', 0),
     ensureNetwork: simple('ensureNetwork', 0),
@@ -83,6 +84,9 @@ function remoteEngine(instance: string): CompleteEngine {
     imageBytes: async () => 0,
     tag: simple('tag', 2),
     imageNames: simple('imageNames', 0),
+    listImages: async () => [],
+    imageUses: async () => [],
+    loadImages: async () => {},
     resume: simple('resume', 1),
     create: simple('create', 1),
     async start(id, signal) {

@@ -164,6 +164,14 @@ export const CONTAINER_LABELS = {
   revision: `${GROUP}/revision`,
   digest: `${GROUP}/digest`,
   generation: `${GROUP}/container-generation`,
+  /** who wants it: managed (a controller) or local (the machine) */
+  scope: `${GROUP}/scope`,
+  /** what it is for the machine: workload, router, bus or controller */
+  role: `${GROUP}/role`,
+  system: `${GROUP}/system`,
+  engine: `${GROUP}/runtime-engine`,
+  hostNetwork: `${GROUP}/host-network`,
+  healthCheck: `${GROUP}/healthcheck`,
 } as const;
 /** Users may not set container annotations and labels with this prefix. */
 export const RESERVED_LABEL_PREFIX = `${GROUP}/`;

@@ -2,9 +2,10 @@ import { expect, test } from 'vitest';
 import { parameterNames, pathTable, routeTable, spellingsOf } from './path-pattern.ts';
 
 const find = pathTable(
-  ['/a', '/a/{id}', '/a/own', '/a/{id}/log', '/a/own/log/all', '/a:prune', '/a:*', '/b*', '/bc*', '/{x}/log'].map(
-    (pattern) => [pattern, pattern] as const,
-  ),
+  [
+    ...['/a', '/a/{id}', '/a/own', '/a/{id}/log', '/a/own/log/all', '/a:prune', '/a:*', '/b*', '/bc*', '/{x}/log'],
+    ...['/a/{id}:open', '/a/{id}:open/now'],
+  ].map((pattern) => [pattern, pattern] as const),
 );
 const found = (path: string) => [...find(path)].map(({ value }) => value);
 
@@ -17,6 +18,10 @@ const PATHS: Record<string, string[]> = {
   '/a/log': ['/a/{id}', '/{x}/log'],
   '/a:prune': ['/a:prune', '/a:*'],
   '/a:pull/x': ['/a:*'],
+  '/a/1:open': ['/a/{id}:open', '/a/{id}'],
+  '/a/1:2:open/now': ['/a/{id}:open/now'],
+  '/a/:open': ['/a/{id}'],
+  '/a/1:shut': ['/a/{id}'],
   '/b': ['/b*'],
   '/b/c/d': ['/b*'],
   '/bcd': ['/bc*', '/b*'],
@@ -33,6 +38,11 @@ test('parameters are decoded, each under its name', () => {
   expect(match).toEqual({ value: 1, parameters: { kind: 'a/b', name: 'c d' } });
 });
 
+test('a parameter ends before its verb', () => {
+  const [match] = [...pathTable([['/{kind}/{name}:open', 1]])('/a/b%3Ac:open')];
+  expect(match?.parameters).toEqual({ kind: 'a', name: 'b:c' });
+});
+
 test('a parameter that is not valid percent-encoding is a URIError', () => {
   expect(() => [...find('/a/%zz')]).toThrow(URIError);
 });
@@ -41,6 +51,7 @@ test('two patterns that match the same paths are refused', () => {
   for (const pair of [
     ['/a/{id}', '/a/{name}'],
     ['/a*', '/a*'],
+    ['/a/{id}:x', '/a/{name}:x'],
   ])
     expect(() => pathTable(pair.map((pattern) => [pattern, 1] as const))).toThrow(/two rows have the pattern \/a/);
 });

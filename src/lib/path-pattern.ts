@@ -1,6 +1,6 @@
 /**
- * Patterns of the paths of HTTP routes. A segment is literal, or `{name}`, which stands for one segment that is not empty. `*` at
- * the end stands for any further text, also for none.
+ * Patterns of the paths of HTTP routes. A segment is literal, or `{name}`, which stands for one segment that is not empty, or
+ * `{name}:verb`, which stands for a segment with this end. `*` at the end stands for any further text, also for none.
  */
 
 /** A row of a table that has a path, with the decoded parameters of the path. */
@@ -17,12 +17,14 @@ interface Row<T> {
 interface Node<T> {
   literals: Map<string, Node<T>>;
   parameter?: Node<T>;
+  /** parameters with a verb behind them, by verb */
+  verbs: Map<string, Node<T>>;
   /** patterns that end here with `*`, by the text before it; the longest text first */
   prefixes: { text: string; row: Row<T> }[];
   row?: Row<T>;
 }
 
-const newNode = <T>(): Node<T> => ({ literals: new Map(), prefixes: [] });
+const newNode = <T>(): Node<T> => ({ literals: new Map(), verbs: new Map(), prefixes: [] });
 
 /** Names of the parameters of a pattern, in order. */
 export const parameterNames = (pattern: string): string[] =>
@@ -30,7 +32,7 @@ export const parameterNames = (pattern: string): string[] =>
 
 /**
  * A function that finds the rows whose patterns match a path, the most specific first: at each segment a literal is before a
- * parameter, and a long text before `*` is before a short one. The time that it takes does not depend on the number of rows.
+ * parameter, a parameter with a verb before one without, and a long text before `*` before a short one. The time that it takes does not depend on the number of rows.
  *
  * Throws when two patterns match the same paths. The function throws URIError when a parameter is not valid percent-encoding.
  */
@@ -59,17 +61,20 @@ function add<T>(root: Node<T>, pattern: string, row: Row<T>): void {
       node.prefixes.sort((a, b) => b.text.length - a.text.length);
       return;
     }
-    if (/^\{\w+\}$/.test(segment)) {
+    const [isParameter, verb] = /^\{\w+\}(:\w+)?$/.exec(segment) ?? [];
+    if (isParameter && verb === undefined) {
       node.parameter ??= newNode();
       node = node.parameter;
-    } else {
-      const next = node.literals.get(segment) ?? newNode<T>();
-      node.literals.set(segment, next);
-      node = next;
-    }
+    } else node = childOf(verb === undefined ? node.literals : node.verbs, verb ?? segment);
   }
   if (node.row) throw twice;
   node.row = row;
+}
+
+function childOf<T>(children: Map<string, Node<T>>, text: string): Node<T> {
+  const child = children.get(text) ?? newNode<T>();
+  children.set(text, child);
+  return child;
 }
 
 function* matches<T>(
@@ -86,6 +91,9 @@ function* matches<T>(
   const literal = node.literals.get(segment);
   if (literal) yield* matches(literal, segments, at + 1, values);
   for (const { text, row } of node.prefixes) if (segment.startsWith(text)) yield { row, values };
+  const colon = segment.lastIndexOf(':');
+  const verb = colon > 0 ? node.verbs.get(segment.slice(colon)) : undefined;
+  if (verb) yield* matches(verb, segments, at + 1, [...values, segment.slice(0, colon)]);
   if (node.parameter && segment !== '') yield* matches(node.parameter, segments, at + 1, [...values, segment]);
 }
 

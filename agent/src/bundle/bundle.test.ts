@@ -20,6 +20,7 @@ import { systemClock } from '../machine/clock.ts';
 import { bufferedSink, createLog } from '../machine/log.ts';
 import { localMachine } from '../machine/machine.ts';
 import { filesOnDisk } from '../machine/mounted-files.ts';
+import { ownLogReader } from '../machine/own-log.ts';
 import { identityFile } from '../state/identity.ts';
 import { openSqliteDatabase } from '../state/sqlite-database.ts';
 import { masker } from './secrets.ts';
@@ -99,6 +100,7 @@ test('a support bundle describes the agent and contains none of its secrets', as
     identity: identityFile(join(config.diskDirectory, 'identity.json'), Date.now, () => {}),
     machine: localMachine(config.diskDirectory),
     mountedFiles: filesOnDisk(join(config.diskDirectory, 'volumes')),
+    ownLog: ownLogReader(sink, undefined),
   });
   const agent = createAgent(config, deps);
   const stop = new AbortController();
@@ -107,7 +109,6 @@ test('a support bundle describes the agent and contains none of its secrets', as
   const adminToken = new AdminToken(config.tokenFile, agent);
   const api = localApi({
     ...{ agent, adminToken, channels },
-    logs: sink,
     ...NO_PROCESS,
   });
   adminToken.write();

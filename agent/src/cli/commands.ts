@@ -2,9 +2,11 @@ import { AGENT_COMMANDS } from './commands/agent.ts';
 import type { Command } from './commands/command.ts';
 import { CONTENT_COMMANDS } from './commands/content.ts';
 import { DEPLOY_COMMANDS } from './commands/deploy.ts';
+import { IMAGE_COMMANDS } from './commands/images.ts';
 import { MAINTENANCE_COMMANDS } from './commands/maintenance.ts';
 import { MICROSERVICE_COMMANDS } from './commands/microservices.ts';
 import { SETTINGS_COMMANDS } from './commands/settings.ts';
+import { VOLUME_COMMANDS } from './commands/volumes.ts';
 
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
@@ -12,6 +14,8 @@ export const COMMANDS: readonly Command[] = [
   ...SETTINGS_COMMANDS,
   ...MICROSERVICE_COMMANDS,
   ...DEPLOY_COMMANDS,
+  ...IMAGE_COMMANDS,
   ...CONTENT_COMMANDS,
+  ...VOLUME_COMMANDS,
   ...MAINTENANCE_COMMANDS,
 ];

@@ -1,10 +1,24 @@
 /** An operation that cannot be done now, in the words of the local API. */
 export class AgentError extends Error {
-  readonly code: 'INVALID_ARGUMENT' | 'CONFLICT' | 'NOT_FOUND' | 'INTERNAL' | 'UNAVAILABLE';
-  constructor(code: AgentError['code'], message: string, options?: ErrorOptions) {
+  readonly code:
+    | 'INVALID_ARGUMENT'
+    | 'FORBIDDEN'
+    | 'CONFLICT'
+    | 'NOT_FOUND'
+    | 'INTERNAL'
+    | 'UNAVAILABLE'
+    | 'EXEC_START_TIMEOUT';
+  /** for programs */
+  readonly details: Record<string, unknown> | undefined;
+  constructor(
+    code: AgentError['code'],
+    message: string,
+    { details, ...options }: ErrorOptions & { details?: Record<string, unknown> } = {},
+  ) {
     super(message, options);
     this.name = 'AgentError';
     this.code = code;
+    this.details = details;
   }
 }
 

@@ -56,3 +56,67 @@ describe('the extra hosts of a container', () => {
     ]);
   });
 });
+
+describe('the stamp of a container', () => {
+  const stampOf = (view: Partial<MicroserviceView>, scope: 'managed' | 'local' = 'managed') => {
+    const entry = makeEntry({ uuid: 'u', name: 'web', application: 'shop', ...view });
+    const { machine } = makePlanInput({});
+    return containerSpec(create(entry, makeRecord(entry), [], 'New'), { ...machine, scopeOf: () => scope });
+  };
+  const variables = ({ env }: { env: string[] }) =>
+    Object.fromEntries(env.map((each) => each.split('=')).filter(([name]) => name?.startsWith('SKERRY_')));
+
+  test('says in labels and variables what a microservice is, and who wants it', () => {
+    for (const scope of ['managed', 'local'] as const) {
+      const spec = stampOf({}, scope);
+      expect(spec.labels).toMatchObject({
+        'app.kubernetes.io/name': 'web',
+        'app.kubernetes.io/instance': 'shop.web',
+        'app.kubernetes.io/part-of': 'shop',
+        'app.kubernetes.io/managed-by': 'skerry-agent',
+        'skerry.dev/microservice-uid': 'u',
+        'skerry.dev/node-uid': 'n',
+        'skerry.dev/scope': scope,
+        'skerry.dev/role': 'workload',
+        'skerry.dev/system': 'false',
+        'skerry.dev/runtime-engine': 'docker',
+        'skerry.dev/host-network': 'false',
+        'skerry.dev/healthcheck': 'false',
+      });
+      expect(variables(spec)).toEqual({
+        SKERRY_MICROSERVICE_UID: 'u',
+        SKERRY_MICROSERVICE_NAME: 'web',
+        SKERRY_APPLICATION_NAME: 'shop',
+        SKERRY_NODE_UID: 'n',
+        SKERRY_SCOPE: scope,
+        SKERRY_RUNTIME_ENGINE: 'docker',
+        SKERRY_ROLE: 'workload',
+      });
+    }
+  });
+
+  test.each([
+    ['router', { isRouter: true }],
+    ['bus', { isBus: true }],
+    ['controller', { isController: true }],
+  ] as const)('has the role %s for a microservice of the system alone', (role, flag) => {
+    const own = stampOf({ ...flag, isSystem: true });
+    expect([own.labels['skerry.dev/role'], variables(own).SKERRY_ROLE]).toEqual([role, role]);
+    expect(own.labels['skerry.dev/system']).toBe('true');
+    expect(stampOf(flag).labels['skerry.dev/role']).toBe('workload');
+  });
+
+  test('leaves the customary labels to annotations, and its own to nobody', () => {
+    const annotations = JSON.stringify({ 'app.kubernetes.io/part-of': 'suite', 'skerry.dev/role': 'router' });
+    expect(stampOf({ annotations }).labels).toMatchObject({
+      'app.kubernetes.io/part-of': 'suite',
+      'skerry.dev/role': 'workload',
+    });
+  });
+
+  test('replaces no container that an earlier version made', () => {
+    const digest = ({ labels }: { labels: Record<string, string> }) => labels['skerry.dev/digest'];
+    expect(digest(stampOf({}, 'local'))).toBe(digest(stampOf({}, 'managed')));
+    expect(digest(stampOf({ isSystem: true, isRouter: true }))).toBe(digest(stampOf({})));
+  });
+});

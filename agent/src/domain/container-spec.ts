@@ -1,6 +1,5 @@
 import { isIP } from 'node:net';
 import { join } from 'node:path';
-import type { VolumeMapping } from '../../../src/api/container/index.ts';
 import {
   BRIDGE_HOSTS,
   BRIDGE_ZONE,
@@ -16,15 +15,18 @@ import { EngineError } from '../engine-port/error.ts';
 import type { EngineFacts } from '../engine-port/facts.ts';
 import { type ArtifactCatalog, catalogsOf, projectionPath } from './artifact.ts';
 import { stringMap } from './digest.ts';
-import { LABEL_REBUILD_COUNT } from './names.ts';
+import { CUSTOMARY_LABELS, LABEL_REBUILD_COUNT } from './names.ts';
 import type { BareStepOf } from './step.ts';
 import { registryNotHonoured } from './target.ts';
+import { isVolumeName, volumePath } from './volume.ts';
 import { type ResolvedMapping, tokenCover, tokenPath, tokenTarget } from './volume-mounts.ts';
 
 /** The input of a container spec besides the view: this machine and this agent. */
 export interface SpecContext {
   instance: string;
   nodeUuid: string;
+  /** who wants a microservice: a controller, or the machine itself (docs/spec/agent-local-api.md#stamps) */
+  scopeOf(uuid: string): 'managed' | 'local';
   /** agent-managed volumes live below */
   volumesDirectory: string;
   timeZone: string;
@@ -52,7 +54,7 @@ export function containerSpec(step: BareStepOf<'create'>, context: SpecContext):
     image: view.imageId,
     imageId: step.imageId,
     labels: labelsOf(step, context),
-    env: envOf(view, context),
+    env: envOf(step, context),
     user: userOf(view),
     aliases: view.hostNetworkMode ? [] : aliasesOf(view),
     ports: view.hostNetworkMode ? [] : view.portMappings,
@@ -81,37 +83,60 @@ const OF_MACHINE: ReadonlySet<string> = new Set(BRIDGE_HOSTS);
  * Every label of the agent is set, also with an empty value: containers inherit the labels of their image, and an image
  * must not be able to forge those of the agent.
  */
-function labelsOf(step: BareStepOf<'create'>, { instance, nodeUuid }: SpecContext): Record<string, string> {
-  const { view } = step;
+function labelsOf(step: BareStepOf<'create'>, context: SpecContext): Record<string, string> {
+  const { view, uuid } = step;
   const annotations = Object.entries(stringMap(view.annotations)).filter(([key]) => !isReservedLabel(key));
   return {
+    ...customaryLabels(view),
     ...Object.fromEntries(annotations),
-    [CONTAINER_LABELS.agent]: instance,
-    [CONTAINER_LABELS.uuid]: step.uuid,
+    [CONTAINER_LABELS.agent]: context.instance,
+    [CONTAINER_LABELS.uuid]: uuid,
     [CONTAINER_LABELS.application]: view.application,
     [CONTAINER_LABELS.microservice]: view.name,
-    [CONTAINER_LABELS.node]: nodeUuid,
+    [CONTAINER_LABELS.node]: context.nodeUuid,
     [CONTAINER_LABELS.revision]: view.revision,
     [CONTAINER_LABELS.digest]: step.digest,
     [CONTAINER_LABELS.generation]: String(step.generation),
     [LABEL_REBUILD_COUNT]: String(step.rebuildCount),
+    [CONTAINER_LABELS.scope]: context.scopeOf(uuid),
+    [CONTAINER_LABELS.role]: roleOf(view),
+    [CONTAINER_LABELS.system]: String(view.isSystem),
+    [CONTAINER_LABELS.engine]: context.facts.kind,
+    [CONTAINER_LABELS.hostNetwork]: String(view.hostNetworkMode),
+    [CONTAINER_LABELS.healthCheck]: String(view.healthCheck.test.length > 0),
   };
+}
+
+/** An annotation may say otherwise: they identify nothing here. */
+const customaryLabels = ({ name, application }: MicroserviceView): Record<string, string> => ({
+  [CUSTOMARY_LABELS.name]: name,
+  [CUSTOMARY_LABELS.instance]: `${application}.${name}`,
+  [CUSTOMARY_LABELS.partOf]: application,
+  [CUSTOMARY_LABELS.managedBy]: 'skerry-agent',
+});
+
+/** What a microservice is for its machine. */
+function roleOf({ isSystem, isRouter, isBus, isController }: MicroserviceView): string {
+  if (!isSystem) return 'workload';
+  if (isRouter) return 'router';
+  if (isBus) return 'bus';
+  return isController ? 'controller' : 'workload';
 }
 
 function isReservedLabel(key: string): boolean {
   return key.startsWith(RESERVED_LABEL_PREFIX);
 }
 
-function envOf(view: MicroserviceView, { nodeUuid, timeZone, facts }: SpecContext): string[] {
+function envOf({ view, uuid }: BareStepOf<'create'>, { nodeUuid, scopeOf, timeZone, facts }: SpecContext): string[] {
   const own = view.env.filter(({ key }) => !key.startsWith(RESERVED_ENV_PREFIX));
   const reserved: Record<string, string> = {
     MICROSERVICE_UID: view.uuid,
     MICROSERVICE_NAME: view.name,
     APPLICATION_NAME: view.application,
     NODE_UID: nodeUuid,
-    SCOPE: 'managed',
+    SCOPE: scopeOf(uuid),
     RUNTIME_ENGINE: facts.kind,
-    ROLE: 'workload',
+    ROLE: roleOf(view),
   };
   return [
     ...(own.some(({ key }) => key === 'TZ') ? [] : [`TZ=${timeZone || 'UTC'}`]),
@@ -148,19 +173,6 @@ function hostOf(text: string): { name: string; address: string } {
   return { name: text.slice(0, colon), address: text.slice(colon + 1) };
 }
 
-/** A volume's name is one path segment, so that what the controller sends cannot leave the volumes' directory. */
-const VOLUME_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
-
-/** Where a `volume` mapping's data lives on this machine. */
-function volumePath(mapping: VolumeMapping, uuid: string, volumesDirectory: string): string {
-  const name = mapping.hostDestination;
-  if (!VOLUME_NAME.test(name)) throw new EngineError('Invalid', `volume name "${name}" is not a plain name`);
-  if (!VOLUME_NAME.test(uuid)) throw new EngineError('Invalid', 'the uuid is not a plain name');
-  return mapping.scope === 'shared'
-    ? join(volumesDirectory, 'shared', name)
-    : join(volumesDirectory, 'data', uuid, name);
-}
-
 /** What the agent writes: a container reads it only, since the agent follows links in it. */
 function ownMount(
   path: string,
@@ -185,7 +197,7 @@ function mountOf(mapping: ResolvedMapping, uuid: string, context: SpecContext): 
 
 /** Models or knowledge, in the one directory that their catalog names. */
 function projectionMount(catalog: ArtifactCatalog, context: SpecContext): ContainerSpec['mounts'][number] {
-  if (!VOLUME_NAME.test(catalog.uuid)) throw new EngineError('Invalid', 'the uuid is not a plain name');
+  if (!isVolumeName(catalog.uuid)) throw new EngineError('Invalid', 'the uuid is not a plain name');
   return {
     source: projectionPath(catalog, context.volumesDirectory),
     target: catalog.bindPath,

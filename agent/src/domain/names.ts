@@ -1,10 +1,25 @@
-import { NODE_TOKEN_ISSUER, RESERVED_LABEL_PREFIX } from '../../../src/api/names.ts';
+import { CONTAINER_LABELS, NODE_TOKEN_ISSUER, RESERVED_LABEL_PREFIX } from '../../../src/api/names.ts';
 
 /** Version of the agent, as it is reported and sent with each request. */
 export const AGENT_VERSION = '0.1.0';
 
 /** Which rebuild order a container carries out; one more in addition to CONTAINER_LABELS. */
 export const LABEL_REBUILD_COUNT = `${RESERVED_LABEL_PREFIX}rebuild-order`;
+
+/** Labels by which programs of others group containers. They identify nothing here. */
+export const CUSTOMARY_LABELS = {
+  name: 'app.kubernetes.io/name',
+  instance: 'app.kubernetes.io/instance',
+  partOf: 'app.kubernetes.io/part-of',
+  managedBy: 'app.kubernetes.io/managed-by',
+} as const;
+
+const { uuid, node, scope, role, system, engine, hostNetwork, healthCheck } = CONTAINER_LABELS;
+/** Labels of a container that say something to people and programs (docs/spec/agent-local-api.md#stamps). */
+export const STAMPS: readonly string[] = [
+  ...Object.values(CUSTOMARY_LABELS),
+  ...[uuid, node, scope, role, system, engine, hostNetwork, healthCheck],
+];
 
 /** Beginning of the name of the network that the containers of one agent share. */
 export const NETWORK_NAME = 'skerry';

@@ -114,13 +114,20 @@ const RULES: readonly Rule[] = [
     const refused = view.capAdd.find((name) => allowed && !allowed.has(capability(name)));
     return refused && `the machine does not allow the capability ${refused}`;
   },
-  (view, policy, reference) => {
-    // An image that is never pulled was loaded by a person on the machine.
-    if (!policy.registries || view.registryId === BUILT_IN_REGISTRIES.local.id) return undefined;
-    const { host } = parseReference(reference);
-    return !policy.registries.map(canonicalHost).includes(host) && `the machine takes no images from ${host}`;
-  },
+  (view, policy, reference) => registryRefusal(view.registryId, reference, policy),
 ];
+
+/** Why an image may not come from where a reference leads, in one sentence, or undefined. Pure. */
+export function registryRefusal(
+  registryId: number | undefined,
+  reference: string,
+  { registries }: Pick<Policy, 'registries'>,
+): string | undefined {
+  // An image that is never pulled was loaded by a person on the machine.
+  if (!registries || registryId === BUILT_IN_REGISTRIES.local.id) return undefined;
+  const { host } = parseReference(reference);
+  return registries.map(canonicalHost).includes(host) ? undefined : `the machine takes no images from ${host}`;
+}
 
 /** Paths that lead into the file system view of a process. */
 const PROCESS_VIEW = /^\/proc\/(\d+|self|thread-self)(\/|$)/;

@@ -36,6 +36,29 @@ export function parseReference(text: string): ImageReference {
   };
 }
 
+/** Characters of a reference that is read at all. */
+const REFERENCE_LENGTH = 512;
+/** Of the path at a host. */
+const PATH_SEGMENT = /^[a-z0-9]+(?:[._-]+[a-z0-9]+)*$/;
+
+/**
+ * Whether a text is a reference as registries define them. Names of images become parts of paths of the engine's API: no
+ * other text may.
+ */
+export function isReference(text: string): boolean {
+  if (text.length > REFERENCE_LENGTH || !/^[\w.:@[\]/-]+$/.test(text)) return false;
+  const { host, repository, tag, digest } = parseReference(text);
+  if (text.includes('@') && !/^sha256:[0-9a-f]{64}$/.test(digest)) return false;
+  if (tag !== '' && !/^\w[\w.-]{0,127}$/.test(tag)) return false;
+  if (!/^(?:[a-z0-9]+(?:[._-]+[a-z0-9]+)*|\[[0-9a-f:.]+\])(?::\d{1,5})?$/.test(host)) return false;
+  return !/:$|:@/.test(text) && repository.split('/').every((segment) => PATH_SEGMENT.test(segment));
+}
+
+/** Whether a tag is the stand-in of a digest, which the agent alone gives. */
+export function isStandIn(tag: string): boolean {
+  return /^sha256-[0-9a-f]{64}$/.test(tag);
+}
+
 /** The reference in full: host, path, and a tag or a digest, so that every engine reads it the same way. */
 export function formatReference({ host, repository, tag, digest }: Omit<ImageReference, 'namesHost'>): string {
   return `${host}/${repository}${digest ? `@${digest}` : `:${tag || 'latest'}`}`;

@@ -83,6 +83,9 @@ interface ImageStep extends Base<'image'> {
   instance: string;
 }
 
+/** A pull that a person asked for on this machine: of no microservice. */
+export type PullByHand = Pick<ImageStep, 'reference' | 'registryId' | 'platform' | 'pull'>;
+
 interface CreateStep extends Base<'create'> {
   view: MicroserviceView;
   digest: string;

@@ -15,6 +15,8 @@ export interface Container {
   /** engine's id of the image it was made from */
   imageId: string;
   state: 'created' | 'running' | 'exited' | 'dead';
+  /** when it was made; absent while it is not known */
+  createdAt?: number;
   /** it was paused on the machine */
   paused?: boolean;
   startedAt: number;
@@ -35,6 +37,8 @@ export interface Container {
   ports: readonly PortMapping[];
   /** of its first process; 0 when it does not run */
   pid: number;
+  /** what its labels say to people and programs (`STAMPS`) */
+  stamps?: Readonly<Record<string, string>>;
   /** what of the machine it binds */
   binds?: readonly Bind[];
 }

@@ -5,7 +5,7 @@ import type { HealthPort } from './health.ts';
 import type { ImagePort } from './images.ts';
 import type { LogPort } from './logs.ts';
 import type { NetworkPort } from './networks.ts';
-import type { OwnershipPort } from './ownership.ts';
+import type { BindsPort, OwnershipPort } from './ownership.ts';
 
 /** The port of each capability: what an engine may lack. */
 interface CapabilityPorts {
@@ -25,7 +25,14 @@ export interface Capable {
  * adapter handles only containers with the agent's own instance id, translates the engine's errors into EngineError, and
  * does not know the desired state.
  */
-export interface Engine extends ConnectionPort, ContainerPort, OwnershipPort, NetworkPort, ImagePort, Capable {}
+export interface Engine
+  extends ConnectionPort,
+    ContainerPort,
+    OwnershipPort,
+    BindsPort,
+    NetworkPort,
+    ImagePort,
+    Capable {}
 
 /** An engine with every capability. */
 export interface CompleteEngine extends Engine, ExecPort, HealthPort, LogPort {}

@@ -30,6 +30,8 @@ export interface ExecProcess {
   /** Resolves once there is room for more. Input of a program that has ended is dropped. */
   write(data: Uint8Array): Promise<void>;
   closeStdin(): void;
+  /** Whether the engine shows its process now. */
+  isRunning(): Promise<boolean>;
   /** Sets the size of its terminal. */
   resize(columns: number, rows: number): Promise<void>;
   /** After its output has ended; undefined when the engine does not know it. */

@@ -19,6 +19,8 @@ export interface EngineFacts {
   cdi: boolean;
   /** where it looks for CDI specifications; undefined where it does not say */
   cdiDirectories?: readonly string[];
+  /** where it stores images on its machine; undefined where it does not say */
+  dataDirectory?: string;
   /** whether a container can be given names of its own for other containers */
   links: boolean;
   /** names of limits that the engine sets on every container, whether this machine grants them or not */

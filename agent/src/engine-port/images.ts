@@ -18,6 +18,38 @@ export interface ImagePort {
   tag(id: string, reference: string, signal?: AbortSignal): Promise<void>;
   /** The names of all local images, those by digest among them. */
   imageNames(signal?: AbortSignal): Promise<string[]>;
+  /** All local images, in one call of the engine. */
+  listImages(signal?: AbortSignal): Promise<LocalImage[]>;
+  /** The image of each container on this engine, of whatever owner, running or not. */
+  imageUses(signal?: AbortSignal): Promise<ImageUse[]>;
+  /**
+   * Gives the engine the images of an archive: a tar in docker's form, not compressed. An archive that ends with an error leaves no
+   * image behind, and the error is thrown.
+   */
+  loadImages(archive: AsyncIterable<Uint8Array>, signal?: AbortSignal): Promise<void>;
+}
+
+/** A local image, with names and id as the engine has them. */
+export interface LocalImage {
+  /** `sha256:` and 64 hex digits */
+  id: string;
+  /** `repository:tag` */
+  tags: readonly string[];
+  /** `repository@sha256:...` */
+  digests: readonly string[];
+  /** Unix ms; undefined where the image does not say */
+  createdAt?: number;
+  /** bytes of its content as a registry has it; undefined where the engine does not count them */
+  contentBytes?: number;
+  /** bytes that it takes on the disk, with the layers that it shares; undefined where the engine does not count them */
+  diskBytes?: number;
+}
+
+/** A container and the image that it was made from. */
+export interface ImageUse {
+  imageId: string;
+  /** name of the container */
+  container: string;
 }
 
 export interface PullRequest {

@@ -6,6 +6,12 @@ export interface OtherAgentsPort {
   containersOfOtherAgents(signal?: AbortSignal): Promise<OtherAgentContainer[]>;
 }
 
+/** Shows the binds of the whole engine. */
+export interface BindsPort {
+  /** What the containers of this engine bind, of whatever program, running or not. Throws where one cannot be looked at. */
+  allBinds(signal?: AbortSignal): Promise<{ container: string; source: string }[]>;
+}
+
 /** Tells the containers of this agent from all others. */
 export interface OwnershipPort extends OtherAgentsPort {
   /**

@@ -32,6 +32,7 @@ export function makeSpec({ view: change = {}, generation = 1, name, facts, ...re
   const context: SpecContext = {
     instance: rest.instance ?? INSTANCE,
     nodeUuid: 'node-1',
+    scopeOf: () => 'managed',
     volumesDirectory: rest.volumesDirectory ?? '/var/empty',
     timeZone: '',
     facts,

@@ -1,7 +1,7 @@
 import { createServer, request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { callEngine } from '../../../hack/engine-api.ts';
-import { pushImage } from '../../../hack/image.ts';
+import { buildImage, type Image, pushImage, saveImage } from '../../../hack/image.ts';
 import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
 import { shellImage } from '../../../hack/shell-image.ts';
@@ -35,6 +35,16 @@ beforeAll(async () => {
   await push('sample', '2', await sampleImage({ env: { GREETING: 'two' } }));
   await push('labelled', '1', await sampleImage({ labels: { [CONTAINER_LABELS.revision]: 'forged', x: 'y' } }));
 });
+
+async function* inPieces(bytes: Buffer) {
+  for (let at = 0; at < bytes.length; at += 10_000) yield bytes.subarray(at, at + 10_000);
+}
+
+/** The digest of the configuration of an image, by which engines name it. */
+function configOf(image: Image): string {
+  const manifest = image.manifests.get(image.top.digest)?.bytes.toString() ?? '';
+  return (JSON.parse(manifest) as { config: { digest: string } }).config.digest;
+}
 
 /** The registry behind a proxy that requires a user name and a password. */
 async function guard(username: string, password: string) {
@@ -166,6 +176,58 @@ for (const { kind, url } of inject('engines'))
         for (const id of [sample, other]) expect(await engine.imageBytes(id)).toBeLessThan(100_000);
         await engine.removeImage(other);
         expect(await engine.imageBytes(other)).toBe(0);
+      });
+
+      test('the list has an image with its names, its time and its size', async () => {
+        const id = await engine.pull({ reference: shell, platform: '' });
+        const listed = (await engine.listImages()).find((image) => image.id === id);
+        expect(listed?.tags).toContain(shell);
+        expect(listed?.digests.some((name) => name.startsWith(`${registry}/contract/shell@sha256:`))).toBe(true);
+        expect(listed?.createdAt === undefined || listed.createdAt >= 0).toBe(true);
+        expect(listed?.diskBytes).toBeGreaterThan(1000);
+      });
+
+      test('a container that only exists uses its image', async () => {
+        await using container = await make();
+        const uses = await engine.imageUses();
+        expect(uses).toContainEqual({ imageId: container.imageId, container: container.spec.name });
+        expect((await engine.listImages()).map(({ id }) => id)).toContain(container.imageId);
+        const removal = engine.removeImage(container.imageId);
+        await expect(removal).rejects.toMatchObject({ code: 'Conflict' });
+        expect(await engine.image(v1)).toBe(container.imageId);
+      });
+
+      test('an archive gives the engine its images, by their names', async () => {
+        const image = buildImage({ files: [{ path: '/a', content: `${kind}${INSTANCE}` }] });
+        const name = `${registry}/contract/loaded:1`;
+        await engine.loadImages(inPieces(saveImage(image, name)));
+        const id = await engine.image(name);
+        expect(id).toBe(configOf(image));
+        await engine.removeImage(name);
+        expect((await engine.listImages()).map((each) => each.id)).not.toContain(id);
+      });
+
+      test('an archive that ends with an error leaves no image, and its error is thrown', async () => {
+        const name = `${registry}/contract/broken:1`;
+        const bytes = saveImage(buildImage({ files: [{ path: '/b', content: `${kind}${INSTANCE}` }] }), name);
+        const broken = async function* () {
+          // All of the archive: only the end of the request is missing.
+          yield* inPieces(bytes);
+          throw new RangeError('it was changed');
+        };
+        await expect(engine.loadImages(broken())).rejects.toThrow(new RangeError('it was changed'));
+        await expect(engine.loadImages(inPieces(Buffer.from('no archive'.repeat(1000))))).rejects.toThrow(EngineError);
+        expect(await engine.image(name)).toBeUndefined();
+        expect((await engine.listImages()).flatMap(({ tags }) => tags)).not.toContain(name);
+      });
+
+      test('an image loses one of two names, and stays', async () => {
+        const id = await engine.pull({ reference: shell, platform: '' });
+        const further = `${registry}/contract/further:1`;
+        await engine.tag(id, further);
+        await engine.removeImage(further);
+        expect(await engine.image(further)).toBeUndefined();
+        expect(await engine.image(shell)).toBe(id);
       });
 
       test('removing an image that does not exist is no error', async () => {

@@ -20,6 +20,7 @@ import { systemClock } from '../machine/clock.ts';
 import { kindOfPath, readText } from '../machine/disk.ts';
 import { exchange } from '../machine/http.ts';
 import { bufferedSink } from '../machine/log.ts';
+import { ownLogReader } from '../machine/own-log.ts';
 import { LocalAuthority } from '../state/local-authority.ts';
 import {
   type ChangedSettings,
@@ -96,6 +97,7 @@ export class LocalAgent implements AsyncDisposable {
       clock: this.clock,
       engine: () => engine,
       mountedFiles: this.files,
+      ownLog: ownLogReader(this.logs, undefined),
     });
     this.#channels = new ControlChannels(this.agent);
   }
@@ -121,7 +123,6 @@ export class LocalAgent implements AsyncDisposable {
     const adminToken = new AdminToken(config.tokenFile, agent);
     this.#api = localApi({
       ...{ agent, adminToken, channels: this.#channels },
-      logs,
       changeSettings: (set) => this.#changeSettings(set),
       switchProfile: (profile) => changeProfile(profile, this.writer),
       installCertificate: (text) =>

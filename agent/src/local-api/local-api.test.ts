@@ -93,7 +93,9 @@ describe('the local API', () => {
   const answers: Record<string, [string, string, number, string?]> = {
     'an unknown route': ['GET', '/v1/nonsense', 404, 'NOT_FOUND'],
     'a method that the route does not have': ['PUT', '/v1/system/status', 405, 'METHOD_NOT_ALLOWED'],
-    'a route that is not implemented': ['GET', '/v1/images', 501, 'NOT_IMPLEMENTED'],
+    'a route that is not implemented': ['GET', '/v1/volumes', 501, 'NOT_IMPLEMENTED'],
+    'an empty list of images': ['GET', '/v1/images', 200],
+    'an unknown pull of an image': ['GET', '/v1/images:pull/x', 404, 'NOT_FOUND'],
     'a route of the control plane': ['GET', '/v1/system/controlplane', 501, 'NOT_IMPLEMENTED'],
     'an unknown microservice': ['GET', '/v1/ms/nobody', 404, 'NOT_FOUND'],
     'an unknown microservice at the alternative path': ['POST', '/v1/microservices/nobody/stop', 404, 'NOT_FOUND'],
@@ -144,7 +146,7 @@ describe('the local API', () => {
     controller.microservices = [];
     await until('the failed removal', () => agent.supervisor.record(uuid)?.failure?.step === 'remove');
     const failed = await ask('POST', '/v1/system/prune?mode=containers');
-    const errors = { [container?.name ?? '']: 'device busy' };
+    const errors = { containers: `${container?.name}: device busy` };
     expect(failed.body.data).toMatchObject({ status: 'partial', deleted: [], errors });
     isStuck = false;
     const { body } = await ask('POST', '/v1/system/prune?mode=containers');
@@ -242,6 +244,39 @@ describe('a microservice', () => {
     expect(JSON.stringify(body)).not.toContain('hidden');
   });
 
+  test('is shown with its labels, its times, and the state that it is to have', async () => {
+    await running();
+    const shown = async () => (await ask('GET', `/v1/ms/${uuid}`)).body;
+    const body = await shown();
+    expect(body).toMatchObject({
+      ...{ desiredState: 'running', runtimeState: 'running', type: 'managed', source: 'managed' },
+      labels: { 'skerry.dev/role': 'workload', 'skerry.dev/scope': 'managed', 'app.kubernetes.io/part-of': 'shop' },
+    });
+    expect(Date.parse(String(body.createdAt))).toBeGreaterThan(Date.now() - 60_000);
+    expect(Date.parse(String(body.updatedAt))).toBeGreaterThanOrEqual(Date.parse(String(body.createdAt)));
+    await ask('POST', `/v1/ms/${uuid}/stop`);
+    expect(await shown()).toMatchObject({ desiredState: 'stopped', runtimeState: 'stopped' });
+  });
+
+  test('gets a signal while it runs, and none when it does not', async () => {
+    await running();
+    const kill = (body?: object) => ask('POST', `/v1/ms/${uuid}/kill`, body ?? {});
+    for (const signal of ['SIGNONE', 'term', '65', '0', '9; rm', 'RTMIN+99', ''])
+      expect((await kill({ signal })).body.error, signal).toMatchObject({ code: 'INVALID_ARGUMENT' });
+    for (const signal of ['HUP', 'SIGTERM', '9', 'RTMIN+3']) {
+      await until('it to run', () => engine.running().size === 1);
+      await until('the report', async () => (await ask('GET', `/v1/ms/${uuid}?summary=true`)).body.state === 'RUNNING');
+      expect((await kill({ signal })).body.data, signal).toEqual({ status: 'ok', microserviceUuid: uuid });
+      expect((await ask('POST', `/v1/ms/${uuid}/start`)).status).toBe(200);
+    }
+    await ask('POST', `/v1/ms/${uuid}/stop`);
+    expect(await kill()).toMatchObject({
+      status: 409,
+      body: { error: { code: 'CONFLICT', message: 'the microservice does not run' } },
+    });
+    expect((await ask('POST', '/v1/ms/boat/kill', {})).status).toBe(404);
+  });
+
   test('is stopped, stays stopped, and is started', async () => {
     await running();
     expect((await ask('POST', `/v1/ms/${uuid}/stop`)).body.data).toMatchObject({
@@ -298,7 +333,10 @@ describe('the command line', () => {
     expect((await cli('ms', 'ls')).out).toBe('No microservices on this node\n');
     await running();
     expect((await cli('ms', 'ls')).out).toMatch(/shop +web +RUNNING/);
-    expect((await cli('ms', 'inspect', 'web')).out).toContain('state: RUNNING');
+    expect((await cli('ms', 'inspect', 'web')).out).toContain('desiredState: running');
+    const summary = (await cli('ms', 'inspect', 'web', '--summary')).out;
+    expect(summary).toContain('state: RUNNING');
+    expect(summary).not.toContain('desiredState');
   });
 
   test('ms ls shows an unhealthy container with what its check says, and both the running and the wanted image', async () => {
@@ -316,6 +354,15 @@ describe('the command line', () => {
     expect((await cli('ms', 'ls')).out).toContain(`shop.web: health check: ${said}\n`);
     expect(JSON.parse((await cli('ms', 'inspect', 'web', '-o', 'json')).out)).toMatchObject({ healthMessage: said });
     expect(controller.microservice(uuid)).toMatchObject({ healthStatus: 'unhealthy', healthMessage: said });
+  });
+
+  test('ms kill ends a program, and fails where none runs', async () => {
+    await running();
+    expect(await cli('ms', 'kill', 'web', '--signal', 'SIGINT')).toMatchObject({ code: 0, out: 'web: sent SIGINT\n' });
+    expect((await cli('ms', 'stop', 'web')).code).toBe(0);
+    expect(await cli('ms', 'kill', 'web')).toMatchObject({ code: 5, err: expect.stringContaining('does not run') });
+    expect((await cli('ms', 'kill', 'boat')).code).toBe(4);
+    expect((await cli('ms', 'kill', 'web', '-s', 'SIGX')).code).toBe(2);
   });
 
   test('logs --follow shows new lines, and logs the recent ones', async () => {

@@ -16,6 +16,7 @@ const ERRORS: Readonly<Record<number, { name: string; description: string }>> = 
   500: { name: 'Internal', description: 'A fault of the agent' },
   501: { name: 'NotImplemented', description: 'Not available in this version' },
   503: { name: 'Unavailable', description: 'The container engine is not connected, or the disk takes no writes' },
+  504: { name: 'ExecStartTimeout', description: 'The program of a terminal does not run after 15 s' },
 };
 
 /** Which tokens open a route. */

@@ -2,10 +2,14 @@ import { spellingsOf } from '../../../src/lib/path-pattern.ts';
 import { AUTH_ROUTES, type AuthDependencies } from './routes/auth/routes.ts';
 import { CONTENT_ROUTES, type ContentDependencies } from './routes/content/routes.ts';
 import { DEPLOY_MICROSERVICE_ROUTES, type DeployDependencies } from './routes/deploy/microservices.ts';
+import { IMAGE_ROUTES, type ImagesRouteDependencies } from './routes/images/routes.ts';
 import { MICROSERVICE_ROUTES, type MicroserviceDependencies } from './routes/microservices/routes.ts';
+import { SESSION_ROUTES, type SessionDependencies } from './routes/microservices/sessions.ts';
 import { PROBE_ROUTES, type ProbeDependencies } from './routes/probes/routes.ts';
 import { SETTINGS_ROUTES, type SettingsDependencies } from './routes/settings/routes.ts';
+import { OWN_LOG_ROUTES, type OwnLogDependencies } from './routes/system/logs.ts';
 import { SYSTEM_ROUTES, type SystemDependencies } from './routes/system/routes.ts';
+import { VOLUME_ROUTES, type VolumeDependencies } from './routes/volumes/routes.ts';
 import { WORKLOAD_ROUTES, type WorkloadDependencies } from './routes/workload/routes.ts';
 import type { LocalRoute } from './server/route.ts';
 import { createRouter, type PathRow } from './server/router.ts';
@@ -19,18 +23,26 @@ type LocalApiDependencies = { agent: ServedAgent } & ProbeDependencies &
   WorkloadDependencies &
   ContentDependencies &
   DeployDependencies &
-  MicroserviceDependencies;
+  VolumeDependencies &
+  ImagesRouteDependencies &
+  MicroserviceDependencies &
+  SessionDependencies &
+  OwnLogDependencies;
 
 /** The routes of the local API. */
 export const ROUTES: readonly LocalRoute<LocalApiDependencies>[] = [
   ...PROBE_ROUTES,
   ...SYSTEM_ROUTES,
   ...SETTINGS_ROUTES,
+  ...OWN_LOG_ROUTES,
   ...AUTH_ROUTES,
   ...WORKLOAD_ROUTES,
   ...CONTENT_ROUTES,
   ...DEPLOY_MICROSERVICE_ROUTES,
+  ...VOLUME_ROUTES,
+  ...IMAGE_ROUTES,
   ...MICROSERVICE_ROUTES,
+  ...SESSION_ROUTES,
 ];
 
 /** Second spellings of the beginnings of paths (docs/spec/agent-local-api.md#routes). */
@@ -41,11 +53,10 @@ const SPELLINGS = [
 ] as const;
 
 const PART = 'this part of the local API';
-const FORM = 'this form of exec sessions and log streams';
 
 /** Paths that answer 501 (docs/spec/agent-local-api.md#routes-that-are-not-built). */
 const LATER: readonly [pattern: string, missing: string][] = [
-  ...['/v1/images', '/v1/volumes', '/v1/deploy'].flatMap((path): [string, string][] => [
+  ...['/v1/deploy'].flatMap((path): [string, string][] => [
     [path, PART],
     [`${path}/*`, PART],
     [`${path}:*`, PART],
@@ -54,9 +65,6 @@ const LATER: readonly [pattern: string, missing: string][] = [
   ['/v1/knowledge:*', PART],
   ['/v1/system/controlplane*', PART],
   ['/v1/system/controller*', PART],
-  ['/v1/system/logs:stream*', PART],
-  ['/v1/ms/{id}/exec/sessions*', FORM],
-  ['/v1/ms/{id}/logs:stream*', FORM],
 ];
 
 function* pathRows(): Generator<PathRow> {

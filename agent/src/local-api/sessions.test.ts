@@ -318,4 +318,21 @@ describe('ms logs', () => {
     stop.abort();
     expect((await end).code).toBe(0);
   });
+
+  test('as a process ends with the reader of its output, and at a signal', async () => {
+    print('first');
+    const follow = () => {
+      const main = join(import.meta.dirname, '../main.ts');
+      const child = spawn(process.execPath, [main, '--config', local.configFile, 'ms', 'logs', '-f', 'web']);
+      onTestFinished(() => void child.kill('SIGKILL'));
+      return { child, ended: once(child, 'close') };
+    };
+    const [piped, stopped] = [follow(), follow()];
+    for (const { child } of [piped, stopped]) await once(child.stdout, 'data');
+    piped.child.stdout.destroy();
+    stopped.child.kill('SIGINT');
+    expect(await stopped.ended).toEqual([0, null]);
+    const printing = setInterval(() => print('more'), 50);
+    expect(await piped.ended.finally(() => clearInterval(printing))).toEqual([0, null]);
+  });
 });

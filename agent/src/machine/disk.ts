@@ -210,6 +210,32 @@ export async function fileDigest(path: string): Promise<string> {
   return hash.digest('hex');
 }
 
+/**
+ * The lines of a file as it is at the first call, in blocks of about so many bytes: the last block first, and in each block the lines
+ * in their order.
+ */
+export function* linesBackwards(path: string, bytes: number): Generator<string[]> {
+  const file = openSync(path, 'r');
+  try {
+    let end = fstatSync(file).size;
+    /** the end of a line whose beginning is in an earlier block */
+    let rest = Buffer.alloc(0);
+    while (end > 0) {
+      const start = Math.max(0, end - bytes);
+      const piece = Buffer.alloc(end - start);
+      const read = readSync(file, piece, 0, piece.length, start);
+      const block = Buffer.concat([piece.subarray(0, read), rest]);
+      const first = start === 0 ? 0 : block.indexOf('\n') + 1;
+      end = start;
+      // Without a break, all of it is the end of one line.
+      rest = start === 0 || first > 0 ? block.subarray(0, first) : block;
+      if (start === 0 || first > 0) yield block.toString('utf8', first).split('\n').filter(Boolean);
+    }
+  } finally {
+    closeSync(file);
+  }
+}
+
 /** The last bytes of a file, from the beginning of a line on. */
 export function readTail(path: string, bytes: number): string {
   const file = openSync(path, 'r');
@@ -349,7 +375,8 @@ interface Mount {
   place: string;
 }
 
-function mountsOf(process: string): Mount[] {
+/** The mounts that a process sees, by its id or `self`; none where it has ended. */
+export function mountsOf(process: string): Mount[] {
   return mountTable(process)
     .split('\n')
     .flatMap((line) => {

@@ -4,6 +4,7 @@ import type { LookupFunction } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
+import { drained } from './drained.ts';
 
 /** Where a request goes: a unix socket, or a host with or without TLS. */
 export type Target = { socketPath: string } | { origin: URL; ca?: string; insecure?: boolean };
@@ -18,9 +19,11 @@ export interface HttpRequest {
   path: string;
   headers?: Record<string, string>;
   body?: string;
+  /** a body that is sent piece by piece; an error of it ends the request, and is its error */
+  stream?: AsyncIterable<Uint8Array>;
   /**
    * milliseconds until the answer must have begun, or, for `exchange`, ended; a long body may take longer as long as it
-   * keeps coming (see SLOWEST)
+   * keeps coming (see SLOWEST); with `stream`, counted from its last piece
    */
   deadline: number;
   signal?: AbortSignal;
@@ -111,7 +114,7 @@ function send<T>(
   request: HttpRequest,
   attend: (outgoing: ClientRequest, resolve: (value: T) => void, settle: () => void) => void,
 ): Promise<T> {
-  const { target, method, path, headers, body, deadline, signal, connections, lookup } = request;
+  const { target, method, path, headers, body, stream, deadline, signal, connections, lookup } = request;
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);
     const length = Buffer.byteLength(body ?? '');
@@ -135,27 +138,53 @@ function send<T>(
           });
     const late = () =>
       outgoing.destroy(new TransportError('TIMEOUT', `no answer within ${Math.round(deadline / 1000)} s`));
-    const timer = setTimeout(late, deadline + length / SLOWEST);
+    let timer = setTimeout(late, deadline + length / SLOWEST);
+    let isTimed = true;
     const abort = () => outgoing.destroy(signal?.reason instanceof Error ? signal.reason : new Error('aborted'));
     signal?.addEventListener('abort', abort, { once: true });
-    const settle = () => {
+    const stopTimer = () => {
       clearTimeout(timer);
+      isTimed = false;
+    };
+    const settle = () => {
+      stopTimer();
       signal?.removeEventListener('abort', abort);
     };
     const answered = (value: T) => {
-      clearTimeout(timer);
+      stopTimer();
       resolve(value);
     };
     attend(outgoing, answered, settle);
+    let failure: Error | undefined;
     outgoing.on('error', (error: NodeJS.ErrnoException) => {
       settle();
+      if (failure) return reject(failure);
       if (signal?.aborted || error instanceof TransportError) return reject(signal?.aborted ? signal.reason : error);
       // The other side had just closed this kept connection: the request was not read.
       const stale = outgoing.reusedSocket && (error.code === 'ECONNRESET' || error.code === 'EPIPE');
       reject(stale ? new TransportError(STALE, error.message, { cause: error }) : transportError(error));
     });
-    outgoing.end(body);
+    if (!stream) return outgoing.end(body);
+    const sent = () => {
+      if (!isTimed) return;
+      clearTimeout(timer);
+      timer = setTimeout(late, deadline);
+    };
+    sendPieces(outgoing, stream, sent).catch((error: Error) => {
+      failure = error;
+      outgoing.destroy(error);
+    });
   });
+}
+
+/** Sends a body until it ends, or until the connection does. */
+async function sendPieces(outgoing: ClientRequest, stream: AsyncIterable<Uint8Array>, sent: () => void): Promise<void> {
+  for await (const piece of stream) {
+    if (outgoing.destroyed) return;
+    if (!outgoing.write(piece)) await drained(outgoing);
+    sent();
+  }
+  outgoing.end();
 }
 
 function transportError(error: NodeJS.ErrnoException & { hostname?: string }): TransportError {

@@ -16,6 +16,8 @@ export interface Machine {
   measure(): Promise<StatusReport>;
   /** the disk of the agent's own directory, and what that holds, in bytes; undefined where that cannot be known */
   disk(): Promise<{ total: number; available: number; used?: number } | undefined>;
+  /** the disk that holds a path, in bytes; undefined where that cannot be known */
+  diskAt(path: string): { total: number; available: number } | undefined;
   addresses(networkInterface: string): { name: string; address: string } | undefined;
   /** what tells its hardware from any other; empty where nothing does */
   hardware(): Readonly<Record<string, string>>;
@@ -33,6 +35,7 @@ export function localMachine(diskDirectory: string): Machine {
     limits: ownLimits(),
     addresses,
     hardware: () => hardwareMembers(),
+    diskAt: fileSystemSize,
     async disk() {
       const size = fileSystemSize(diskDirectory);
       return size && { total: size.total, available: size.available, used: await ownDisk() };

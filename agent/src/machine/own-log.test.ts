@@ -97,3 +97,43 @@ test('without files the lines in memory are shown', async () => {
   writeFileSync(join(folder, 'agent.log'), 'not read');
   expect(await read({ tail: 10 }, undefined, sink)).toEqual(['two', 'three']);
 });
+
+test('lines far from the end of a long file are found, and each line is whole wherever blocks meet', async () => {
+  const at = (index: number) => new Date(Date.parse('2026-01-01T00:00:00Z') + index * 1_000).toISOString();
+  const line = (index: number) =>
+    JSON.stringify({ timestamp: at(index), message: `line ${index}`, text: 'é海'.repeat(40 + (index % 7)) });
+  const lines = Array.from({ length: 20_000 }, (_, index) => line(index));
+  writeFileSync(join(folder, 'agent.log'), `${lines.join('\n')}\n`);
+  const sink = bufferedSink('INFO', 2, () => {});
+  const first = await read({ tail: 3, until: Date.parse(at(2)) }, folder, sink);
+  expect(first).toEqual(['line 0', 'line 1', 'line 2']);
+  const all = await read({ tail: Infinity }, folder, sink);
+  expect(all).toEqual(lines.map((_, index) => `line ${index}`));
+  expect(await read({ tail: 5, since: Date.parse(at(19_997)) }, folder, sink)).toEqual(
+    [19_997, 19_998, 19_999].map((index) => `line ${index}`),
+  );
+});
+
+test('a line that is longer than a block is read, and a file without an end of line', async () => {
+  const long = JSON.stringify({ timestamp: '2026-01-01T00:00:00Z', message: 'x'.repeat(700_000) });
+  const last = JSON.stringify({ timestamp: '2026-01-01T00:00:01Z', message: 'last' });
+  writeFileSync(join(folder, 'agent.log'), `${long}\n${last}`);
+  const messages = await read(
+    { tail: 10 },
+    folder,
+    bufferedSink('INFO', 2, () => {}),
+  );
+  expect(messages.map(({ length }) => length)).toEqual([700_000, 4]);
+});
+
+test('lines that a full disk has not taken are shown behind the lines of the files, each once', async () => {
+  const { sink, log } = start();
+  log.info({}, 'on the disk');
+  const lost = bufferedSink('INFO', 3, () => {});
+  const [entry] = sink.entries;
+  if (entry) lost.write(entry);
+  for (const message of ['lost', 'lost, too'])
+    lost.write({ timestamp: '2026-01-02T00:00:00Z', level: 'INFO', message });
+  expect(await read({ tail: 10 }, folder, lost)).toEqual(['on the disk', 'lost', 'lost, too']);
+  expect(await read({ tail: 1 }, folder, lost)).toEqual(['lost, too']);
+});

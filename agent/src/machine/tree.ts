@@ -53,7 +53,12 @@ export async function* readPieces(path: string, length: number): AsyncGenerator<
 /** Renames a file or directory so that a loss of power leaves it under one of both names. */
 export async function moveDurably(from: string, to: string): Promise<void> {
   await rename(from, to);
-  await using directory = await open(dirname(to), constants.O_RDONLY | constants.O_DIRECTORY);
+  await syncDirectory(dirname(to));
+}
+
+/** Waits until the names in a directory are on the disk. */
+export async function syncDirectory(path: string): Promise<void> {
+  await using directory = await open(path, constants.O_RDONLY | constants.O_DIRECTORY);
   await directory.sync();
 }
 
@@ -65,6 +70,12 @@ export async function statOf(path: string): Promise<Stats | undefined> {
 /** The names in a directory that no other program can write to. */
 export async function namesIn(path: string): Promise<string[]> {
   return ((await readdir(path).catch(nothingIfMissing)) ?? []).sort();
+}
+
+/** The names in a directory that are directories, and no links to some; none where there is no directory. */
+export async function directoriesIn(path: string): Promise<string[]> {
+  const entries = (await readdir(path, { withFileTypes: true }).catch(nothingIfMissing)) ?? [];
+  return entries.flatMap((entry) => (entry.isDirectory() ? [entry.name] : []));
 }
 
 /** Names in a directory, at most `limit` of them: another program may have made any number. */
@@ -88,11 +99,11 @@ export async function removeTree(path: string): Promise<void> {
 
 /**
  * Removes a tree into which another program may still write, wherever that program lets links in it lead. Directories in it
- * are first moved next to it, where the program finds none of them by a path, so that their depth costs no descriptors. At
- * most `limit` files and directories are looked at; what is left, or was made meanwhile, is there for another call. Returns
- * how many were looked at.
+ * are first moved next to it, under names that begin with `prefix`, where the program finds none of them by a path, so that
+ * their depth costs no descriptors. At most `limit` files and directories are looked at; the rest, and files that are made
+ * meanwhile, stay for another call. Returns how many were looked at. Throws at a mount point, and never looks into one.
  */
-export async function removeWritableTree(path: string, limit: number): Promise<number> {
+export async function removeWritableTree(path: string, limit: number, prefix = ''): Promise<number> {
   const left = [path];
   let count = 0;
   for (let each = left.pop(); each !== undefined && count++ < limit; each = left.pop()) {
@@ -101,7 +112,7 @@ export async function removeWritableTree(path: string, limit: number): Promise<n
       for await (const { name } of await opendir(pinned)) {
         if (count++ >= limit) return;
         if (await removeFile(join(pinned, name))) continue;
-        const moved = join(dirname(path), randomBytes(8).toString('hex'));
+        const moved = join(dirname(path), `${prefix}${randomBytes(8).toString('hex')}`);
         await moveAway(join(pinned, name), moved);
         left.push(moved);
       }

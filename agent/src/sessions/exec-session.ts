@@ -1,3 +1,4 @@
+import { sleep } from '../../../src/lib/clock.ts';
 import { FRAME_TYPES, type Frame, type FrameType } from '../../../src/wire/frames.ts';
 import { readControl, SESSION_TIMES, writeControl } from '../../../src/wire/sessions.ts';
 import type { ExecOptions, ExecProcess, StartedProgram } from '../engine-port/exec.ts';
@@ -6,7 +7,7 @@ import { withCapability } from './capability.ts';
 import { SessionConnection } from './connection.ts';
 import type { Listed } from './decide.ts';
 import { ProgramRecord } from './program-record.ts';
-import { FRAME_BYTES, type SessionContext, type SessionRun } from './session.ts';
+import { type ExecRun, FRAME_BYTES, type SessionContext } from './session.ts';
 
 type Size = { cols: number; rows: number };
 type ExecSession = Extract<Listed, { kind: 'exec' }>;
@@ -15,13 +16,15 @@ type ExecSession = Extract<Listed, { kind: 'exec' }>;
 const INPUT_BYTES = 256 * 1024;
 /** A shell of the container: bash where it has one. */
 const SHELL = ['sh', '-c', 'command -v bash >/dev/null 2>&1 && exec bash; exec sh'];
+/** ms between two looks whether the program runs. */
+const LOOK_EVERY = 50;
 /** How engines and shells say that they have not found a program. */
 const NOT_FOUND: ReadonlySet<number> = new Set([126, 127]);
 
 /**
  * An exec session: starts the program once the controller is connected, and ends it when the session is over.
  */
-export function runExec(session: ExecSession, refusal: string | undefined, context: SessionContext): SessionRun {
+export function runExec(session: ExecSession, refusal: string | undefined, context: SessionContext): ExecRun {
   const { engine, clock, random } = context;
   const ids = { sessionId: session.id, execId: session.id, microserviceUuid: session.microservice };
   const frame = (type: FrameType, data: string | Uint8Array): Frame => ({
@@ -30,6 +33,7 @@ export function runExec(session: ExecSession, refusal: string | undefined, conte
   });
   const begun = Promise.withResolvers<{ refusal: string | undefined }>();
   const program = Promise.withResolvers<ExecProcess>();
+  const started = Promise.withResolvers<string | undefined>();
   let hasBegun = false;
   /** what the program is to be given, in turn */
   let input: Promise<unknown> = program.promise;
@@ -96,7 +100,7 @@ export function runExec(session: ExecSession, refusal: string | undefined, conte
   async function work(): Promise<void> {
     const first = await Promise.race([begun.promise, aborted(connection.over)]);
     if (!first) return;
-    if (first.refusal) return connection.finish([frame(FRAME_TYPES.CLOSE, first.refusal)]);
+    if (first.refusal) return refused(first.refusal);
     // It was refused after it had begun to connect.
     if (connection.isEnding) return;
     let process: ExecProcess;
@@ -107,7 +111,7 @@ export function runExec(session: ExecSession, refusal: string | undefined, conte
       process = await withCapability(engine, 'exec').exec(container.id, options, connection.over);
     } catch (error) {
       record.failed();
-      return connection.finish([frame(FRAME_TYPES.CLOSE, `the program could not be started: ${errorText(error)}`)]);
+      return refused(`the program could not be started: ${errorText(error)}`);
     }
     program.resolve(process);
     const isOver = new AbortController();
@@ -116,12 +120,14 @@ export function runExec(session: ExecSession, refusal: string | undefined, conte
     if (connection.over.aborted) over();
     try {
       for await (const { stream, data } of process.output()) {
+        started.resolve(undefined);
         const type = stream === 'stdout' ? FRAME_TYPES.STDOUT : FRAME_TYPES.STDERR;
         for (let at = 0; at < data.length; at += FRAME_BYTES)
           await connection.send(frame(type, data.subarray(at, at + FRAME_BYTES)));
       }
       if (connection.over.aborted) return;
       const code = await process.exitCode();
+      started.resolve(undefined);
       if (code === undefined) over();
       else record.over();
       await connection.finish(lastFrames(code));
@@ -131,6 +137,24 @@ export function runExec(session: ExecSession, refusal: string | undefined, conte
       await connection.finish([frame(FRAME_TYPES.CLOSE, errorText(error))]);
     } finally {
       isOver.abort();
+    }
+  }
+
+  function refused(reason: string): Promise<void> {
+    started.resolve(reason);
+    return connection.finish([frame(FRAME_TYPES.CLOSE, reason)]);
+  }
+
+  /** An engine answers before the program runs, and its output may be long in coming. */
+  async function lookUntilStarted(): Promise<void> {
+    let isKnown = false;
+    void started.promise.then(() => {
+      isKnown = true;
+    });
+    const process = await program.promise;
+    while (!isKnown && !connection.over.aborted) {
+      if (await process.isRunning().catch(() => false)) started.resolve(undefined);
+      await sleep(LOOK_EVERY, connection.over, clock);
     }
   }
 
@@ -145,6 +169,10 @@ export function runExec(session: ExecSession, refusal: string | undefined, conte
   const connected = connection.run();
   return {
     connection,
+    hasStarted() {
+      void lookUntilStarted();
+      return started.promise;
+    },
     // The program ends with the connection: it does not run on for a user who reads nothing.
     refuse: (reason) => void connection.finish([frame(FRAME_TYPES.CLOSE, reason)], SESSION_TIMES.close),
     done: Promise.all([connected, work()]).then(() => record.ending),

@@ -49,5 +49,19 @@ export interface SessionRun {
   done: Promise<void>;
 }
 
+/** A session of a user on this machine. */
+export interface LocalRun extends Omit<SessionRun, 'connection'> {
+  connection: Pick<SessionConnection, 'end' | 'drop'>;
+}
+
+/** An exec session that has begun. */
+export interface ExecRun extends SessionRun {
+  /** Resolves when the program runs or has run; with the reason when it could not be started. */
+  hasStarted(): Promise<string | undefined>;
+}
+
 /** Data of one frame. */
 export const FRAME_BYTES = 64 * 1024;
+
+/** Why a session ends, or none begins. */
+export const STOPPING = 'the agent of the node stops';

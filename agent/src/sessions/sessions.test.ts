@@ -326,7 +326,8 @@ describe('a log session', () => {
     expect(linesOf(user)).toEqual(['former']);
     const local: string[] = [];
     const asked = { tail: 10, previous: true };
-    for await (const { line } of agent.sessions.logs(stack.web, asked, new AbortController().signal)) local.push(line);
+    for await (const { line } of agent.sessions.local.logs(stack.web, asked, new AbortController().signal))
+      local.push(line);
     expect(local).toEqual(['former']);
   });
 
@@ -350,7 +351,7 @@ describe('a log session', () => {
     const user = await logs('?follow=false');
     await user.until('LOG_STOP');
     expect(user.seen.slice(-2)).toEqual([NOT_STARTED, 'LOG_STOP']);
-    const read = () => agent.sessions.logs(stack.web, { tail: 1 }, new AbortController().signal);
+    const read = () => agent.sessions.local.logs(stack.web, { tail: 1 }, new AbortController().signal);
     expect(read).toThrow('manifest unknown');
   });
 

@@ -1,22 +1,16 @@
 import { whenAborted } from '../../../src/lib/aborted.ts';
 import { type Clock, sleep } from '../../../src/lib/clock.ts';
-import type { UpgradeRequest } from '../../../src/lib/web-socket/handshake.ts';
 import { RESPONSES } from '../../../src/wire/sections.ts';
-import { AgentError } from '../domain/agent-error.ts';
 import type { Policy } from '../domain/policy.ts';
-import { ofFormerRun } from '../domain/runs.ts';
 import { can } from '../engine-port/engine.ts';
 import type { StartedProgram } from '../engine-port/exec.ts';
-import type { LogLine, LogOptions } from '../engine-port/logs.ts';
 import { delayAfterLoss } from '../link/backoff.ts';
 import { type ControllerClient, ControllerError } from '../link/client.ts';
 import { errorText } from '../machine/log.ts';
-import { withCapability } from './capability.ts';
-import { containerLog } from './container-log.ts';
-import { decide, type Listed, limitRefusal, listedExec, listedLog } from './decide.ts';
-import type { LocalExec } from './local-socket.ts';
-import { noLog } from './no-log.ts';
-import type { SessionContext, SessionRun } from './session.ts';
+import { attend } from './attend.ts';
+import { decide, type Listed, listedExec, listedLog } from './decide.ts';
+import { LocalSessions } from './local-sessions.ts';
+import { type LocalRun, type SessionContext, type SessionRun, STOPPING } from './session.ts';
 
 const SECOND = 1000;
 /** A controller without sessions is asked again after this time, at the earliest. */
@@ -25,7 +19,6 @@ const UNSERVED = 600 * SECOND;
 const LOOK_EVERY = 60 * SECOND;
 /** How long sessions may take to say why they end when the agent stops, and then until what they have sent is taken. */
 const FAREWELL = 2 * SECOND;
-const STOPPING = 'the agent of the node stops';
 
 export interface SessionsDependencies extends Omit<SessionContext, 'dial'> {
   /** undefined while the agent is not provisioned */
@@ -73,55 +66,19 @@ export class Sessions {
   readonly #deps: SessionsDependencies;
   readonly #entries = new Map<string, Entry>();
   /** of users on this machine */
-  readonly #local = new Set<SessionRun>();
-  #hasStopped = false;
+  readonly local: LocalSessions;
   #isDue = false;
   #wake = () => {};
 
   constructor(deps: SessionsDependencies) {
     this.#deps = deps;
+    this.local = new LocalSessions(deps, () => this.#count());
   }
 
   /** Sessions have begun or ended, or the controller or the policy is another. */
   changed(): void {
     this.#isDue = true;
     this.#wake();
-  }
-
-  /**
-   * Begins an exec session of a user on this machine, over the connection that `take` gives. The policy is about users of the
-   * controller: whoever may do this may change the policy.
-   */
-  async exec(asked: LocalExec, take: () => UpgradeRequest): Promise<void> {
-    const [{ acceptSocket }, { runExec }, { localSocket }] = await Promise.all([
-      import('../../../src/session-client/socket.ts'),
-      import('./exec-session.ts'),
-      import('./local-socket.ts'),
-    ]);
-    const accepted = acceptSocket(take());
-    if (!accepted) return;
-    const session = { kind: 'exec', agentConnected: false, path: '', ...asked } as const;
-    const refusal = this.#hasStopped ? STOPPING : limitRefusal(this.#count(), true);
-    const run = runExec(session, refusal, {
-      ...this.#deps,
-      dial: (_path, listener) => localSocket(accepted, asked, listener),
-    });
-    this.#local.add(run);
-    this.#attend(run, { session: asked.id, kind: 'exec', isLocal: true, refusal }, () => this.#local.delete(run));
-  }
-
-  /** The log of a microservice, for a user on this machine. Throws AgentError when there is none that could be shown at once. */
-  logs(
-    uuid: string,
-    { previous, ...options }: LogOptions & { previous?: boolean },
-    signal: AbortSignal,
-  ): AsyncIterable<LogLine> {
-    const { containerOf, stateOf, runsOf } = this.#deps;
-    const engine = withCapability(this.#deps.engine, 'logs');
-    const present = containerOf(uuid);
-    if (!options.follow && !present) throw new AgentError('CONFLICT', noLog(stateOf(uuid)));
-    const asked = previous ? ofFormerRun(options, present, runsOf(uuid)) : options;
-    return containerLog({ ...this.#deps, engine, container: () => containerOf(uuid) }, asked, signal);
   }
 
   /** Serves sessions until the signal fires, and ends them all then. */
@@ -145,8 +102,7 @@ export class Sessions {
         await sleep(delayAfterLoss(failures, random), signal, clock);
       }
     }
-    this.#hasStopped = true;
-    const left = [...Array.from(this.#entries.values(), ({ run }) => run), ...this.#local];
+    const left: LocalRun[] = [...Array.from(this.#entries.values(), ({ run }) => run), ...this.local.stop()];
     const done = Promise.all([former, ...left.map((run) => run.done)]);
     for (const run of left) run.refuse(STOPPING);
     await atMost(clock, FAREWELL, done);
@@ -230,7 +186,7 @@ export class Sessions {
 
   /** Sessions that are not over, those of users on this machine included. */
   #count(): number {
-    return this.#present().filter(({ isOver }) => !isOver).length + this.#local.size;
+    return this.#present().filter(({ isOver }) => !isOver).length + this.local.size;
   }
 
   #present() {
@@ -254,26 +210,11 @@ export class Sessions {
     const run = session.kind === 'exec' ? runExec(session, refusal, context) : runLog(session, refusal, context);
     const entry: Entry = { id, kind, run, isOver: false };
     this.#entries.set(id, entry);
-    this.#attend(run, { session: id, kind, refusal }, () => {
+    attend(run, this.#deps.log, { session: id, kind, refusal }, () => {
       entry.isOver = true;
       // The entry stays until the list no longer names it, so that it does not begin once more.
       this.changed();
     });
-  }
-
-  /** Logs that a session begins and ends. */
-  #attend(
-    run: SessionRun,
-    { refusal, ...about }: { refusal: string | undefined; [key: string]: unknown },
-    over: () => void,
-  ) {
-    const { log } = this.#deps;
-    log.info({ ...about, refusal }, 'A session begins');
-    const ended = (error?: unknown) => {
-      log.info({ ...about, ...(error !== undefined && { error: errorText(error) }) }, 'A session has ended');
-      over();
-    };
-    run.done.then(() => ended(), ended);
   }
 }
 

@@ -35,9 +35,20 @@ export interface Database extends Disposable {
  * last saved in. actions: JSON counters of actions carried out. ending: the controller deletes this node. epochPosition:
  * sealed, of the datastore behind the controller that sent what runs here; it outlives a provisioning, since the containers
  * do. notOlderThan: bound of the responses that the documents came with. imageAccess: JSON, the credentials that images were
- * pulled with (image-access.ts).
+ * pulled with (image-access.ts). unreferencedVolumes: JSON, since when nothing wants volumes, and countedTime: ms, by which that
+ * is counted (content/volumes).
  */
-const VALUES = ['instance', 'bootId', 'actions', 'ending', 'epochPosition', 'notOlderThan', 'imageAccess'] as const;
+const VALUES = [
+  'instance',
+  'bootId',
+  'actions',
+  'ending',
+  'epochPosition',
+  'notOlderThan',
+  'imageAccess',
+  'unreferencedVolumes',
+  'countedTime',
+] as const;
 export type ValueName = (typeof VALUES)[number];
 
 /** A row as it is saved: what is known only while the process lives stays out. */

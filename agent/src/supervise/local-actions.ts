@@ -1,3 +1,4 @@
+import { AgentError } from '../domain/agent-error.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
 import type { Desired } from '../domain/wanted.ts';
 import { type Container, runKey } from '../engine-port/container.ts';
@@ -118,10 +119,16 @@ export class LocalActions {
     return { removed, kept };
   }
 
-  /** Sends a signal to the container that runs. */
+  /** Sends a signal to the container that runs. Throws AgentError where none does. */
   async kill(uuid: string, posixSignal: string): Promise<void> {
     const running = this.#running(uuid);
-    if (running) await this.#deps.engine.kill(running.id, posixSignal);
+    try {
+      if (running) return await this.#deps.engine.kill(running.id, posixSignal);
+    } catch (error) {
+      // It has ended meanwhile.
+      if (!(error instanceof EngineError && (error.code === 'Conflict' || error.code === 'NotFound'))) throw error;
+    }
+    throw new AgentError('CONFLICT', 'the microservice does not run');
   }
 
   #running(uuid: string): Container | undefined {

@@ -32,7 +32,10 @@ async function prunings(settings: AgentConfig, measured: StatusReport, time: num
     machine,
     pruneArtifacts,
   };
-  void runPruning({ ...deps, settings: () => settings, containers: () => [] }, stop.signal);
+  void runPruning(
+    { ...deps, settings: () => settings, containers: () => [], wantedReferences: () => new Set() },
+    stop.signal,
+  );
   await clock.advance(time);
   return removed;
 }

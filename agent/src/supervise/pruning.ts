@@ -8,6 +8,7 @@ import type { ImagePort } from '../engine-port/images.ts';
 import { errorText } from '../machine/log.ts';
 import type { Machine } from '../machine/machine.ts';
 import type { Database } from '../state/database.ts';
+import { inFull } from './wanted-images.ts';
 
 const SECOND = 1000;
 const HOUSEKEEPING = 600 * SECOND;
@@ -17,6 +18,8 @@ export interface PruneDependencies {
   database: Pick<Database, 'records' | 'images' | 'forgetImage'>;
   /** those of this agent */
   containers(): readonly Container[];
+  /** the references in full of the images of its microservices */
+  wantedReferences(): ReadonlySet<string>;
   log: Log;
 }
 
@@ -31,17 +34,19 @@ export interface PruningDependencies extends PruneDependencies {
 }
 
 /**
- * Removes images that this agent pulled and that nothing of it uses any more.
+ * Removes images that this agent pulled and that nothing uses any more: no microservice of it, no container of any owner.
  *
  * Throws when the engine does not answer; another image that cannot be removed stays.
  */
-export async function pruneImages({ engine, database, containers, log }: PruneDependencies): Promise<PrunedImage[]> {
-  const used = new Set(containers().map(({ imageId }) => imageId));
-  for (const row of database.records().values()) if (row.image) used.add(row.image.id);
+export async function pruneImages(deps: PruneDependencies): Promise<PrunedImages> {
+  const { engine, database, log } = deps;
+  const used = await usedImages(deps);
+  const wanted = deps.wantedReferences();
   const removed: PrunedImage[] = [];
+  const kept: Record<string, string> = {};
   let isCounted = true;
   for (const [id, reference] of database.images()) {
-    if (used.has(id)) continue;
+    if (used.has(id) || wanted.has(inFull(reference))) continue;
     let bytes: number | undefined;
     try {
       if (isCounted) bytes = await engine.imageBytes(id);
@@ -54,8 +59,9 @@ export async function pruneImages({ engine, database, containers, log }: PruneDe
       await engine.removeImage(id);
     } catch (error) {
       if (error instanceof EngineError && error.code === 'Unavailable') throw error;
-      // A container that is not of this agent uses it.
       log.info({ image: reference, error: errorText(error) }, 'An image stays');
+      // A person gave it another name, or a container was made from it just now.
+      if (!(error instanceof EngineError && error.code === 'Conflict')) kept[reference] = errorText(error);
       continue;
     }
     removed.push({ id, reference, bytes });
@@ -67,10 +73,22 @@ export async function pruneImages({ engine, database, containers, log }: PruneDe
     }
   }
   if (removed.length > 0) log.info({ removed: removed.length }, 'Pruned images');
-  return removed;
+  return { removed, kept };
 }
 
-export interface PrunedImage {
+async function usedImages({ engine, database, containers }: PruneDependencies): Promise<Set<string>> {
+  const used = new Set([...containers(), ...(await engine.imageUses())].map(({ imageId }) => imageId));
+  for (const row of database.records().values()) if (row.image) used.add(row.image.id);
+  return used;
+}
+
+/** What a prune did: `kept` has the images that could not be removed, each with the reason. */
+export interface PrunedImages {
+  removed: PrunedImage[];
+  kept: Record<string, string>;
+}
+
+interface PrunedImage {
   id: string;
   reference: string;
   /** that its removal freed; undefined where the engine did not count them */

@@ -8,10 +8,11 @@ import type { Random } from '../domain/jitter.ts';
 import type { Observed } from '../domain/part.ts';
 import type { MicroserviceRecord, Records } from '../domain/record.ts';
 import { viewsAsMade } from '../domain/sent-microservices.ts';
-import { type Plan, type Step, type StepOf, serialKey } from '../domain/step.ts';
+import { type Plan, type PullByHand, type Step, type StepOf, serialKey } from '../domain/step.ts';
 import { type Desired, isUnwanted, NOTHING_KNOWN } from '../domain/wanted.ts';
 import type { Container } from '../engine-port/container.ts';
 import { can, type Engine } from '../engine-port/engine.ts';
+import { EngineError, type EngineErrorCode } from '../engine-port/error.ts';
 import type { EngineFacts } from '../engine-port/facts.ts';
 import type { EngineNetwork } from '../engine-port/networks.ts';
 import type { Database } from '../state/database.ts';
@@ -200,6 +201,11 @@ export class Supervisor implements Observed {
     return this.#desired.entries;
   }
 
+  /** Whether it is known that a microservice without an entry is not to run here. */
+  isUnwanted(uuid: string): boolean {
+    return isUnwanted(this.#desired, { uuid, isKept: this.record(uuid)?.isKept });
+  }
+
   get knowsAll(): boolean {
     const { desired } = this;
     if (!this.#desired.isListKnown && this.#deps.sources().machine.nodeUuid !== '') return false;
@@ -239,6 +245,33 @@ export class Supervisor implements Observed {
 
   get records(): Records {
     return this.#records.all;
+  }
+
+  /** The kind of the engine while it is connected, or why it is not. */
+  get connection(): { engine: string } | { problem: string } {
+    const { engine } = this;
+    return engine.state === 'connected' ? { engine: engine.facts.kind } : { problem: engine.error ?? engine.state };
+  }
+
+  /** Pulls an image that a person asked for, in the turn of its registry; it counts as pulled by this agent. Returns its id. */
+  async pullByHand(
+    request: PullByHand,
+    onProgress: (percentage: number) => void,
+    signal: AbortSignal,
+  ): Promise<string> {
+    const { instance } = this.#deps.sources().machine;
+    const bare = { kind: 'image', uuid: '', target: '', rebuildCount: 0, policy: 'fresh' } as const;
+    const ended = await this.#execute({ ...bare, instance, ...request }, onProgress, signal);
+    if (ended === 'aborted') throw signal.reason;
+    if (ended === 'unavailable') throw new EngineError('Unavailable', 'the container engine does not answer');
+    if (!ended.ok) throw new EngineError(ended.code as EngineErrorCode, ended.message);
+    return ended.imageId ?? '';
+  }
+
+  /** An image no longer counts as pulled by this agent: a person has loaded or removed it. */
+  forgetImage(id: string): void {
+    const { database } = this.#deps;
+    if (database.images().has(id)) this.#records.attempt(() => database.forgetImage(id));
   }
 
   record(uuid: string): MicroserviceRecord | undefined {

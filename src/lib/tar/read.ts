@@ -35,23 +35,31 @@ const TYPES: Readonly<Record<string, TarEntry['type']>> = {
 /** Links, devices and pipes may name a size and have no content. */
 const EMPTY = '123456';
 
+/** A few bytes of it would unpack to any number of them. */
+const SPARSE = 'it has a sparse file, which is not unpacked';
+
 export interface TarOptions {
+  /** bytes of all extended headers that are read; absent: 32 MiB */
+  maxExtensions?: number;
   /** Reads the source to its end: the program that writes it would fail otherwise. Absent: only to the end of the archive. */
   toEnd?: boolean;
 }
 
 /** The entries of an archive, in their order. Throws TarError. Paths and types are for the caller to judge. */
-export async function* readTar(source: AsyncIterable<Buffer>, { toEnd }: TarOptions = {}): AsyncGenerator<TarEntry> {
+export async function* readTar(
+  source: AsyncIterable<Buffer>,
+  { toEnd, maxExtensions = MAX_EXTENSIONS }: TarOptions = {},
+): AsyncGenerator<TarEntry> {
   const reader = new ByteReader(source);
   try {
-    yield* entriesOf(reader);
+    yield* entriesOf(reader, maxExtensions);
     if (toEnd) await reader.passOverRest();
   } finally {
     await reader.close();
   }
 }
 
-async function* entriesOf(reader: ByteReader): AsyncGenerator<TarEntry> {
+async function* entriesOf(reader: ByteReader, maxExtensions: number): AsyncGenerator<TarEntry> {
   let extension: { path?: string; target?: string; size?: number } = {};
   let extended = 0;
   for (;;) {
@@ -63,13 +71,14 @@ async function* entriesOf(reader: ByteReader): AsyncGenerator<TarEntry> {
     if ('LKxg'.includes(flag)) {
       if (size > MAX_EXTENSION) throw new TarError('it has an entry with too long a name');
       extended += BLOCK + padded(size);
-      if (extended > MAX_EXTENSIONS) throw new TarError(`it has more than ${MAX_EXTENSIONS} bytes of extended headers`);
+      if (extended > maxExtensions) throw new TarError(`it has more than ${maxExtensions} bytes of extended headers`);
       const text = (await reader.exactly(padded(size))).subarray(0, size);
       if (flag === 'L') extension.path = cString(text);
       if (flag === 'K') extension.target = cString(text);
       if (flag === 'x') extension = { ...extension, ...parsePax(text) };
       continue;
     }
+    if (flag === 'S') throw new TarError(SPARSE);
     const entry = { path, target, mode, size, ...extension };
     extension = {};
     const type = flag === '\0' ? (entry.path.endsWith('/') ? 'directory' : 'file') : (TYPES[flag] ?? 'other');
@@ -119,7 +128,7 @@ function parsePax(data: Buffer): { path?: string; target?: string; size?: number
     if (space < 0 || !(length > space - at) || at + length > data.length || equals < 0)
       throw new TarError('it has an entry whose description cannot be read');
     const [key, value] = [record.slice(0, equals), record.slice(equals + 1)];
-    if (key.startsWith('GNU.sparse.')) throw new TarError('it has a sparse file, which is not unpacked');
+    if (key.startsWith('GNU.sparse.')) throw new TarError(SPARSE);
     if (key === 'path') found.path = value;
     if (key === 'linkpath') found.target = value;
     if (key === 'size') found.size = /^\d+$/.test(value) ? checked(Number(value)) : checked(Number.NaN);

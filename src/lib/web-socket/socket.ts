@@ -97,9 +97,10 @@ export class WebSocketEnd implements MessageSocket {
     return this.#ws.readyState === this.#ws.OPEN;
   }
 
-  send(message: Uint8Array): void {
+  /** A string is a text message. */
+  send(message: Uint8Array | string): void {
     if (!this.isOpen) return;
-    this.#ws.send(message, { binary: true }, () => this.#sent());
+    this.#ws.send(message, { binary: typeof message !== 'string' }, () => this.#sent());
     if (this.#isFull || this.#ws.bufferedAmount <= this.#options.fullBytes) return;
     this.#isFull = true;
     this.#listener?.full();

@@ -3,6 +3,7 @@ import { BUILD } from '../../domain/build.ts';
 import { AGENT_VERSION } from '../../domain/names.ts';
 import { CliError } from '../../local-api/client.ts';
 import { type Command, type CommandContext, confirm, type Item, REMOVAL, show } from './command.ts';
+import { type Purge, showPurge } from './volumes.ts';
 
 /** The join string, where it is no argument: the environment of a process is shown to its own user alone. */
 const JOIN_VARIABLE = 'SKERRY_JOIN';
@@ -91,22 +92,25 @@ export const AGENT_COMMANDS: readonly Command[] = [
   },
   {
     name: 'deprovision',
-    about: 'Leave the controller; its microservices are stopped and removed, volumes stay',
+    about: 'Leave the controller; its microservices are stopped and removed, volumes stay unless they are to go',
     flags: {
       scope: {
         value: '<value>',
         about: 'all (default): nothing of ours runs here afterwards; local: what runs here runs on',
       },
       'keep-local': { about: 'the same as --scope local' },
+      'purge-volumes': { about: 'then destroy the volumes that nothing wants any more, with their data' },
       yes: { about: 'do not ask' },
     },
     examples: ['deprovision --keep-local --yes'],
     run: async (context) => {
       const scope = context.flags['keep-local'] ? 'local' : String(context.flags.scope ?? 'all');
       await confirmDeprovision(context, scope);
-      const data = await context.client.call<{ controllerTold?: boolean; remaining: string[] }>(
+      const query = new URLSearchParams({ scope });
+      if (context.flags['purge-volumes']) query.set('purgeVolumes', 'true');
+      const data = await context.client.call<{ controllerTold?: boolean; remaining: string[]; purge?: Purge }>(
         'DELETE',
-        `/v1/system/provision?scope=${encodeURIComponent(scope)}`,
+        `/v1/system/provision?${query}`,
         { deadline: REMOVAL },
       );
       if (data.remaining.length > 0)
@@ -120,6 +124,7 @@ export const AGENT_COMMANDS: readonly Command[] = [
           ? 'Deprovisioned here; the controller could not be told. Delete the node there.\n'
           : 'Deprovisioned\n',
       );
+      if (data.purge) showPurge(data.purge, context);
     },
   },
 ];
@@ -147,7 +152,8 @@ async function confirmDeprovision(context: CommandContext, scope: string): Promi
   const { items } = await client.call<{ items: Item[] }>('GET', '/v1/ms');
   if (!node && items.length === 0) return;
   const names = items.map(({ application, name }) => `${application}.${name}`).join(', ');
-  const fate = scope === 'local' ? 'run on without it' : 'are stopped and removed (volumes stay)';
+  const volumes = flags['purge-volumes'] ? 'with the data in their volumes' : 'volumes stay';
+  const fate = scope === 'local' ? 'run on without it' : `are stopped and removed (${volumes})`;
   const lines = [
     ...(node ? [`This machine leaves ${node.controllerUrl}, where it is the node ${node.name ?? node.uuid}.`] : []),
     ...(items.length > 0 ? [`Its microservices ${fate}: ${names}.`] : []),

@@ -1,4 +1,5 @@
 import { sleep } from '../../../../src/lib/clock.ts';
+import { duration } from '../../../../src/terminal/output.ts';
 import { parseYaml, YamlError } from '../../../../src/yaml/documents.ts';
 import { CliError } from '../../local-api/client.ts';
 import { systemClock } from '../../machine/clock.ts';
@@ -85,12 +86,13 @@ function kindOf(manifest: string, file: string): Kind {
 
 /** Asks after an operation until it has ended, and says how far it is; fails with its error. */
 async function untilDone(context: CommandContext, path: string, begun: Applied): Promise<Applied> {
-  const { client, signal, err, format } = context;
+  const { client, signal, err, format, isQuiet } = context;
   const clock = systemClock();
-  const end = clock.now() + BUDGET;
+  const patience = context.budget(BUDGET);
+  const end = clock.now() + patience;
   let shown = '';
   for (let now = begun; ; ) {
-    if (format === 'human' && now.stage && now.stage !== shown) {
+    if (format === 'human' && !isQuiet && now.stage && now.stage !== shown) {
       shown = now.stage;
       err(`${now.name}: ${now.stage}\n`);
     }
@@ -102,7 +104,7 @@ async function untilDone(context: CommandContext, path: string, begun: Applied):
     if (clock.now() > end)
       throw new CliError(
         'TIMEOUT',
-        `${now.name}: it is not there after 30 minutes`,
+        `${now.name}: it is not there after ${duration(patience / 1000)}`,
         'skerry-agent ms ls shows how it goes on.',
       );
     await sleep(POLL, signal, clock);

@@ -4,6 +4,7 @@ import { writeBytes } from '../../machine/disk.ts';
 import { errorText } from '../../machine/log.ts';
 import { type Command, type CommandContext, confirm, REMOVAL, show } from './command.ts';
 import { LOG_FLAGS, logParameters, showLines } from './logs.ts';
+import { type PruneReport, showPruned } from './prune.ts';
 
 /** Diagnosis and clean-up. */
 export const MAINTENANCE_COMMANDS: readonly Command[] = [
@@ -16,7 +17,7 @@ export const MAINTENANCE_COMMANDS: readonly Command[] = [
   },
   {
     name: 'prune',
-    usage: '[dangling | containers | all]',
+    usage: '[dangling | containers | volumes | all]',
     words: { max: 1 },
     about:
       'Remove images that this agent pulled and models that nothing uses any more, or its stopped containers, or both',
@@ -25,12 +26,7 @@ export const MAINTENANCE_COMMANDS: readonly Command[] = [
       const { client, words } = context;
       const query = new URLSearchParams({ mode: words[0] ?? 'dangling' });
       const data = await client.call<PruneReport>('POST', `/v1/system/prune?${query}`);
-      const { deleted, modelsRemoved = [], spaceReclaimedBytes: space, errors = {} } = data;
-      const stays = Object.entries(errors).map(([name, why]) => `Stays: ${name}: ${why}\n`);
-      const names = [...deleted, ...modelsRemoved].map((name) => `  ${name}\n`);
-      const freed = space === undefined ? '' : `, ${bytes(space)} freed`;
-      show(context, data, () => `Removed ${names.length}${freed}. ${data.message}.\n${[...names, ...stays].join('')}`);
-      if (stays.length > 0) context.exitWith(1);
+      showPruned(context, data);
     },
   },
   {
@@ -200,13 +196,4 @@ function writeArchive(file: string, archive: Buffer): void {
     const text = `${file} cannot be written: ${errorText(error)}`;
     throw new CliError(isDisk ? 'UNAVAILABLE' : 'INVALID_ARGUMENT', text, 'Name another file.');
   }
-}
-
-/** The answer of `POST /v1/system/prune`, as far as it is shown. */
-interface PruneReport {
-  deleted: string[];
-  modelsRemoved?: string[];
-  spaceReclaimedBytes?: number;
-  errors?: Record<string, string>;
-  message: string;
 }

@@ -48,9 +48,11 @@ export const MICROSERVICE_COMMANDS: readonly Command[] = [
     usage: '<microservice>',
     words: { max: 1 },
     about: 'Show everything about one microservice',
+    flags: { summary: { about: 'what the list has of it' } },
     run: async (context) => {
       const id = required(context, 'the microservice');
-      const data = await context.client.call<Record<string, unknown>>('GET', pathOf(id));
+      const query = context.flags.summary ? '?summary=true' : '';
+      const data = await context.client.call<Record<string, unknown>>('GET', `${pathOf(id)}${query}`);
       show(context, data, () => structured(data, 'yaml'));
     },
   },
@@ -84,13 +86,29 @@ export const MICROSERVICE_COMMANDS: readonly Command[] = [
   },
   ...ORDERS.map(orderCommand),
   {
+    name: 'ms kill',
+    usage: '<microservice>',
+    words: { max: 1 },
+    about: 'Send a signal to the program of a microservice that runs',
+    flags: { signal: { short: 's', value: '<value>', about: 'its name or number (default SIGKILL)' } },
+    examples: ['ms kill shop.web --signal SIGHUP'],
+    run: async (context) => {
+      const id = required(context, 'the microservice');
+      const signal = context.flags.signal === undefined ? 'SIGKILL' : String(context.flags.signal);
+      const data = await context.client.call('POST', `${pathOf(id)}/kill`, { body: { signal } });
+      show(context, data, () => `${id}: sent ${signal}\n`);
+    },
+  },
+  {
     name: 'ms rm',
     usage: '<microservice>',
     words: { max: 1 },
     about: 'Remove the container of a microservice; volumes stay',
+    flags: { cleanup: { about: 'let the next volume prune take its private volumes whatever their age' } },
     run: async (context) => {
       const id = required(context, 'the microservice');
-      const data = await context.client.call<{ warning?: string }>('DELETE', pathOf(id));
+      const path = `${pathOf(id)}${context.flags.cleanup ? '?cleanup=true' : ''}`;
+      const data = await context.client.call<{ warning?: string }>('DELETE', path);
       show(context, data, () => `${id}: removed${data.warning ? `; ${data.warning}` : ''}\n`);
     },
   },

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { type MicroserviceView, microserviceViewSchema, registryViewSchema } from '../../../../src/wire/agent.ts';
 import { type ArtifactStatus, type ArtifactView, artifactViewSchema } from '../../../../src/wire/artifacts.ts';
 import type { ArtifactKind } from '../../domain/artifact.ts';
+import type { DiskRoom } from '../../domain/disk-room.ts';
 import type { Entry } from '../../domain/entry.ts';
 import type { Observed } from '../../domain/part.ts';
 import { OPEN_POLICY, type Policy } from '../../domain/policy.ts';
@@ -14,7 +15,6 @@ import { until } from '../../engines/_contract.ts';
 import { systemClock } from '../../machine/clock.ts';
 import { bufferedSink, createLog } from '../../machine/log.ts';
 import { type ArtifactSources, Artifacts } from './artifacts.ts';
-import type { DiskRoom } from './disk-room.ts';
 import { Projections } from './projection.ts';
 import { ArtifactStore } from './store.ts';
 

@@ -14,12 +14,12 @@ import {
   type PrunedArtifacts,
 } from '../../domain/artifact.ts';
 import { NOTHING_SENT, type Sent } from '../../domain/desired.ts';
+import { roomRefusal } from '../../domain/disk-room.ts';
 import type { Entry } from '../../domain/entry.ts';
 import { jitter } from '../../domain/jitter.ts';
 import type { Observed, Part } from '../../domain/part.ts';
 import type { Container } from '../../engine-port/container.ts';
 import { errorText } from '../../machine/log.ts';
-import { roomRefusal } from './disk-room.ts';
 import { Failures } from './failures.ts';
 import { LookUps, type LookUpsDependencies } from './look-ups.ts';
 import {

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
-import { createGunzip } from 'node:zlib';
 import { readTar, type TarEntry, TarError } from '../../../../src/lib/tar/read.ts';
-import { drained } from '../../machine/drained.ts';
+import { decompressed, isDamage } from '../../machine/decompressed.ts';
 import { openForWriting, readPieces } from '../../machine/tree.ts';
 import { ArtifactError } from './error.ts';
 import { fileNameProblem, LIMITS } from './file-name.ts';
@@ -99,32 +98,11 @@ async function* unpacked(
 ): AsyncGenerator<Buffer> {
   const packed = readPieces(store.blob(sha256), size);
   // Also an archive of headers alone ends when it is no longer wanted.
-  for await (const piece of form === 'tar' ? packed : gunzipped(packed)) {
+  for await (const piece of form === 'tar' ? packed : decompressed(packed, 'gzip')) {
     signal.throwIfAborted();
     yield piece;
   }
 }
-
-async function* gunzipped(packed: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  const gunzip = createGunzip();
-  const feeding = (async () => {
-    for await (const piece of packed) {
-      if (gunzip.destroyed) return;
-      // The pieces are parts of one buffer that is used again.
-      if (!gunzip.write(Buffer.from(piece))) await drained(gunzip);
-    }
-    gunzip.end();
-  })();
-  feeding.catch((error: Error) => gunzip.destroy(error));
-  try {
-    yield* gunzip as AsyncIterable<Buffer>;
-  } finally {
-    gunzip.destroy();
-  }
-}
-
-/** Errors of zlib: the bytes are not what they should be. */
-const isDamage = (error: unknown) => /^Z_/.test((error as NodeJS.ErrnoException).code ?? '');
 
 /** Without "./" before it and slashes after it. */
 const pathOf = (written: string) => written.replace(/^(\.\/)+/, '').replace(/(?<!\/)\/+$/, '');

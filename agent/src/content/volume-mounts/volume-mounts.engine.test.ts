@@ -21,7 +21,6 @@ import { localApi } from '../../local-api/routes.ts';
 import { serveBridge } from '../../local-api/server/bridge.ts';
 import { AdminToken } from '../../local-api/server/token.ts';
 import { systemClock } from '../../machine/clock.ts';
-import { bufferedSink } from '../../machine/log.ts';
 import { localMachine } from '../../machine/machine.ts';
 import { filesOnDisk } from '../../machine/mounted-files.ts';
 import { LocalAuthority } from '../../state/local-authority.ts';
@@ -65,7 +64,6 @@ for (const { kind, url } of inject('engines'))
       await agent.provision(controller.joinString);
       const api = localApi({
         ...{ agent, channels: new ControlChannels(agent), adminToken: new AdminToken(join(folder, 'token'), agent) },
-        logs: bufferedSink('INFO', 1, () => {}),
         ...NO_PROCESS,
       });
       served = serveBridge(

@@ -14,12 +14,17 @@ export interface InfoAnswer {
   SecurityOptions?: string[];
   Architecture?: string;
   CDISpecDirs?: string[] | null;
+  DockerRootDir?: string;
 }
 
 export interface ImageItem {
   Id: string;
   RepoTags?: string[] | null;
   RepoDigests?: string[] | null;
+  /** Unix seconds; not above 0: unknown */
+  Created?: number;
+  /** bytes; -1: not counted */
+  Size?: number;
 }
 
 export interface DiskUsageAnswer {
@@ -69,6 +74,8 @@ export interface ListItem {
 export interface InspectAnswer {
   Id: string;
   Name: string;
+  /** a time */
+  Created?: string;
   Image: string;
   /** times in nanoseconds */
   Config: { Labels?: Record<string, string>; Healthcheck?: { Test?: string[]; Interval?: number; Timeout?: number } };

@@ -17,6 +17,8 @@ export interface DockerCallOptions {
   query?: Record<string, string>;
   headers?: Record<string, string>;
   body?: unknown;
+  /** a body that is sent piece by piece, in place of `body` */
+  stream?: AsyncIterable<Uint8Array>;
   deadline?: number;
   signal?: AbortSignal;
   /** over a connection of its own: an engine that shuts down still answers on open ones and accepts no new ones */
@@ -88,13 +90,13 @@ export class DockerApi {
   }
 
   #request(method: string, path: string, options: DockerCallOptions): HttpRequest {
-    const { query = {}, headers, body, deadline = 30 * SECOND, signal } = options;
+    const { query = {}, headers, body, stream, deadline = 30 * SECOND, signal } = options;
     const parameters = new URLSearchParams(query).toString();
     const version = path.startsWith('/libpod/') ? LIBPOD_VERSION : this.#version;
     return {
       ...{ target: this.#target, method, path: `${version}${path}${parameters && `?${parameters}`}` },
       ...(body === undefined ? { headers } : { headers: { ...headers, ...JSON_BODY }, body: JSON.stringify(body) }),
-      ...{ deadline, signal },
+      ...{ stream, deadline, signal },
     };
   }
 }

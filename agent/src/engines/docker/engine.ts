@@ -9,7 +9,7 @@ import { ALL_CAPABILITIES, type CompleteEngine } from '../../engine-port/engine.
 import { EngineError } from '../../engine-port/error.ts';
 import type { ExecOptions, ExecProcess, StartedProgram } from '../../engine-port/exec.ts';
 import type { EngineFacts } from '../../engine-port/facts.ts';
-import type { PullRequest } from '../../engine-port/images.ts';
+import type { ImageUse, LocalImage, PullRequest } from '../../engine-port/images.ts';
 import type { LogLine, LogOptions } from '../../engine-port/logs.ts';
 import type { EngineNetwork } from '../../engine-port/networks.ts';
 import type { OtherAgentContainer } from '../../engine-port/ownership.ts';
@@ -33,6 +33,8 @@ import { endExec, startExec } from './exec.ts';
 import { cdiOf, runtimesOf } from './facts.ts';
 import { followLog } from './follow-log.ts';
 import { countedBytes, layeredBytes } from './image-bytes.ts';
+import { engineLoad } from './load-images.ts';
+import { fullImageId, toLocalImage } from './local-image.ts';
 import { readLogFrames } from './log-frames.ts';
 import { logQuery } from './log-query.ts';
 import { enginePull } from './pull-image.ts';
@@ -93,6 +95,7 @@ export class DockerEngine implements CompleteEngine {
       architecture: info.Architecture ?? '',
       startInterval: compareApiVersions(version, [1, 44]) >= 0,
       ...cdiOf(info, answer.Version, this.#dialect),
+      ...(info.DockerRootDir && { dataDirectory: info.DockerRootDir }),
       links: this.#dialect.links,
       defaultLimits: this.#dialect.defaultLimits,
     };
@@ -144,6 +147,20 @@ export class DockerEngine implements CompleteEngine {
       });
     }
     return others.sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  async allBinds(signal?: AbortSignal): Promise<{ container: string; source: string }[]> {
+    const items = await this.#api.call<ListItem[]>('GET', '/containers/json', { query: { all: '1' }, signal });
+    const binds: { container: string; source: string }[] = [];
+    for (const { Id } of items) {
+      // A container that went away between the two calls binds nothing.
+      const answer = await this.#api.call<InspectAnswer | undefined>('GET', `/containers/${Id}/json`, {
+        ...{ signal, tolerate: [404] },
+      });
+      for (const { Source } of answer?.Mounts ?? [])
+        if (Source) binds.push({ container: plainName(answer?.Name), source: Source });
+    }
+    return binds;
   }
 
   become(instance: string): void {
@@ -253,6 +270,19 @@ export class DockerEngine implements CompleteEngine {
   async imageNames(signal?: AbortSignal): Promise<string[]> {
     const images = await this.#api.call<ImageItem[]>('GET', '/images/json', { signal });
     return images.flatMap(({ RepoTags, RepoDigests }) => [...(RepoTags ?? []), ...(RepoDigests ?? [])]);
+  }
+
+  async listImages(signal?: AbortSignal): Promise<LocalImage[]> {
+    return (await this.#api.call<ImageItem[]>('GET', '/images/json', { signal })).map(toLocalImage);
+  }
+
+  async imageUses(signal?: AbortSignal): Promise<ImageUse[]> {
+    const items = await this.#api.call<ListItem[]>('GET', '/containers/json', { query: { all: '1' }, signal });
+    return items.map(({ ImageID, Names }) => ({ imageId: fullImageId(ImageID), container: plainName(Names[0]) }));
+  }
+
+  loadImages(archive: AsyncIterable<Uint8Array>, signal?: AbortSignal): Promise<void> {
+    return engineLoad(this.#api, archive, signal);
   }
 
   async pull(request: PullRequest, signal?: AbortSignal): Promise<string> {

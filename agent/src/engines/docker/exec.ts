@@ -45,6 +45,10 @@ export async function startExec(
     },
     // An engine that loses the input of a terminal shows no more of its output.
     closeStdin: () => void (tty ? socket.write(END_OF_TRANSMISSION) : socket.end()),
+    async isRunning() {
+      const answer = await inspect(api, id);
+      return answer?.Running === true && answer.Pid > 0;
+    },
     async resize(columns, rows) {
       const query = { h: String(rows), w: String(columns) };
       for (let waited = 0; ; waited += LOOK_EVERY)

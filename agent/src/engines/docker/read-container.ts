@@ -1,5 +1,5 @@
 import { CONTAINER_LABELS } from '../../../../src/api/names.ts';
-import { LABEL_REBUILD_COUNT } from '../../domain/names.ts';
+import { LABEL_REBUILD_COUNT, STAMPS } from '../../domain/names.ts';
 import type { Container } from '../../engine-port/container.ts';
 import type { EngineNetwork } from '../../engine-port/networks.ts';
 import type { Endpoint, InspectAnswer, ListItem } from './answers.ts';
@@ -23,6 +23,10 @@ function fromLabels(labels: Record<string, string> = {}) {
   };
 }
 
+function stampsOf(labels: Record<string, string> = {}): Container['stamps'] {
+  return Object.fromEntries(STAMPS.flatMap((name) => (labels[name] === undefined ? [] : [[name, labels[name]]])));
+}
+
 /** A container as the list alone shows it. */
 export function fromListItem(item: ListItem, network: EngineNetwork | undefined): Container {
   const endpoint = network && item.NetworkSettings?.Networks?.[network.name];
@@ -31,6 +35,8 @@ export function fromListItem(item: ListItem, network: EngineNetwork | undefined)
     id: item.Id,
     name: plainName(item.Names[0]),
     ...fromLabels(item.Labels),
+    stamps: stampsOf(item.Labels),
+    createdAt: item.Created * SECOND,
     imageId: item.ImageID,
     ...(item.State === 'paused' && { paused: true }),
     state: running ? 'running' : item.State === 'created' ? 'created' : 'exited',
@@ -59,6 +65,8 @@ export function toContainer(
     id: answer.Id,
     name: plainName(answer.Name),
     ...fromLabels(answer.Config.Labels),
+    stamps: stampsOf(answer.Config.Labels),
+    createdAt: time(answer.Created ?? '') || undefined,
     imageId: answer.Image,
     state: stateOf(State),
     ...(State.Status === 'paused' && { paused: true }),

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { CONTAINER_LABELS } from '../../../../src/api/names.ts';
-import { LABEL_REBUILD_COUNT } from '../../domain/names.ts';
+import { readTar } from '../../../../src/lib/tar/read.ts';
+import { LABEL_REBUILD_COUNT, STAMPS } from '../../domain/names.ts';
 import type { EngineEvent } from '../../engine-port/connection.ts';
 import type { Container } from '../../engine-port/container.ts';
 import type { ContainerSpec } from '../../engine-port/container-spec.ts';
@@ -8,7 +9,7 @@ import type { Capability, Engine } from '../../engine-port/engine.ts';
 import { EngineError } from '../../engine-port/error.ts';
 import type { ExecOptions, ExecPort, StartedProgram } from '../../engine-port/exec.ts';
 import type { EngineFacts } from '../../engine-port/facts.ts';
-import type { PullRequest } from '../../engine-port/images.ts';
+import type { ImageUse, LocalImage, PullRequest } from '../../engine-port/images.ts';
 import type { LogLine, LogOptions, LogPort } from '../../engine-port/logs.ts';
 import type { EngineNetwork } from '../../engine-port/networks.ts';
 import type { OtherAgentContainer } from '../../engine-port/ownership.ts';
@@ -90,6 +91,17 @@ export class MemoryEngine implements Engine, ExecPort, LogPort {
     return [];
   }
 
+  /** what containers of others bind, by their names */
+  readonly othersBind = new Map<string, string>();
+
+  async allBinds(): Promise<{ container: string; source: string }[]> {
+    await this.faults.before?.('allBinds', '');
+    const own = [...this.#items.values()].flatMap(({ name, binds = [] }) =>
+      binds.map(({ source }) => ({ container: name, source })),
+    );
+    return [...own, ...[...this.othersBind].map(([container, source]) => ({ container, source }))];
+  }
+
   become(): void {}
 
   async network(): Promise<EngineNetwork | undefined> {
@@ -138,6 +150,37 @@ export class MemoryEngine implements Engine, ExecPort, LogPort {
     return [...this.images.keys()];
   }
 
+  async listImages(): Promise<LocalImage[]> {
+    return this.#act('listImages', '', () =>
+      [...Map.groupBy(this.images, ([, id]) => id)].map(([id, rows]) => {
+        const names = rows.map(([name]) => name);
+        const [digests = [], tags = []] = [true, false].map((isPinned) =>
+          names.filter((name) => name.includes('@') === isPinned),
+        );
+        return { id, tags, digests, diskBytes: MEMORY_IMAGE_BYTES };
+      }),
+    );
+  }
+
+  async imageUses(): Promise<ImageUse[]> {
+    return [...this.#items.values()].map(({ imageId, name }) => ({ imageId, container: name }));
+  }
+
+  async loadImages(archive: AsyncIterable<Uint8Array>): Promise<void> {
+    await this.faults.before?.('load', '');
+    const files = new Map<string, Buffer>();
+    for await (const { path, content } of readTar(archive as AsyncIterable<Buffer>, { toEnd: true })) {
+      const pieces: Buffer[] = [];
+      for await (const piece of content) pieces.push(Buffer.from(piece));
+      files.set(path, Buffer.concat(pieces));
+    }
+    await this.#act('load', '', () => {
+      const manifest = files.get('manifest.json')?.toString() ?? '';
+      for (const { Config, RepoTags } of JSON.parse(manifest) as { Config: string; RepoTags?: string[] }[])
+        for (const name of RepoTags ?? []) this.images.set(name, idOf(files.get(Config) ?? ''));
+    });
+  }
+
   async create(spec: ContainerSpec): Promise<{ id: string; imageId: string }> {
     return this.#act('create', spec.name, () => {
       const imageId = this.images.get(spec.image);
@@ -158,6 +201,8 @@ export class MemoryEngine implements Engine, ExecPort, LogPort {
         generation: Number(spec.labels[CONTAINER_LABELS.generation] ?? 0),
         imageId,
         state: 'created',
+        createdAt: this.#now(),
+        stamps: Object.fromEntries(Object.entries(spec.labels).filter(([name]) => STAMPS.includes(name))),
         startedAt: 0,
         finishedAt: 0,
         exitCode: 0,
@@ -351,5 +396,7 @@ export interface MemoryEngineOptions {
 
 /** The id that a memory engine gives an image that no test registered. */
 export function imageIdOf(reference: string): string {
-  return `sha256:${createHash('sha256').update(reference).digest('hex')}`;
+  return idOf(reference);
 }
+
+const idOf = (content: string | Buffer) => `sha256:${createHash('sha256').update(content).digest('hex')}`;

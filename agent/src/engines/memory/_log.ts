@@ -4,7 +4,8 @@ import type { LogLine, LogOptions } from '../../engine-port/logs.ts';
 /** The log of a container of a memory engine. */
 export class MemoryLog {
   readonly #lines: LogLine[] = [];
-  readonly #events = new EventEmitter();
+  // Tests have many readers at once.
+  readonly #events = new EventEmitter().setMaxListeners(0);
   readonly #isRunning: () => boolean;
 
   constructor(isRunning: () => boolean) {

@@ -13,6 +13,8 @@ export class MemoryProgram implements ExecProcess {
   hasEnded = false;
   /** whether it reads its standard input; while it does not, `write` waits */
   readsStdin = true;
+  /** whether the engine shows its process */
+  hasStarted = true;
   /** pieces of output that were read */
   pieces = 0;
   #waiting: { stream: LogLine['stream']; data: Buffer }[] = [];
@@ -73,6 +75,10 @@ export class MemoryProgram implements ExecProcess {
   closeStdin(): void {
     this.stdinClosed = true;
     this.#events.emit('input');
+  }
+
+  async isRunning(): Promise<boolean> {
+    return this.hasStarted && !this.#isOver;
   }
 
   async resize(columns: number, rows: number): Promise<void> {

@@ -12,6 +12,7 @@ export const API_ERRORS = {
   INTERNAL: 500,
   NOT_IMPLEMENTED: 501,
   UNAVAILABLE: 503,
+  EXEC_START_TIMEOUT: 504,
 } as const;
 export type ApiErrorCode = keyof typeof API_ERRORS;
 
@@ -30,6 +31,6 @@ export class LocalApiError extends Error {
 /** Errors of other layers, in the words of the local API. */
 export function toApiError(error: unknown): LocalApiError | undefined {
   if (error instanceof LocalApiError) return error;
-  if (error instanceof AgentError) return new LocalApiError(error.code, error.message);
+  if (error instanceof AgentError) return new LocalApiError(error.code, error.message, error.details);
   return undefined;
 }

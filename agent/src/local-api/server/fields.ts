@@ -21,16 +21,21 @@ export const choice = <const T extends readonly [string, ...string[]]>(
     .default(usual as never)
     .describe(description);
 
-/** Which entries of a log a request is about. */
-export const logFields = () => ({
-  tailLines: lineCount().describe('the latest entries: 100 where it is absent'),
+/** Which entries of a log a stream is about; without a number of lines it has the latest `usual` ones. */
+export const logRange = (usual: number) => ({
+  tailLines: lineCount().describe(`the latest entries: ${usual} where it is absent`),
   tail: lineCount().describe('another spelling of `tailLines`'),
   since: time('the time of the first entry'),
   until: time('the time of the last entry'),
-  follow: queryFlag('continue with new entries, as lines'),
 });
 
-export const tailOf = ({ tailLines, tail }: { tailLines?: number; tail?: number }): number => tailLines ?? tail ?? 100;
+/** Which entries of a log a request is about. */
+export const logFields = () => ({ ...logRange(LOG_TAIL), follow: queryFlag('continue with new entries, as lines') });
+
+const LOG_TAIL = 100;
+
+export const tailOf = ({ tailLines, tail }: { tailLines?: number; tail?: number }, usual = LOG_TAIL): number =>
+  tailLines ?? tail ?? usual;
 
 const LINES = 'a whole number from 1 to 5000';
 const lineCount = () => z.coerce.number(LINES).int(LINES).min(1, LINES).max(5000, LINES).optional();

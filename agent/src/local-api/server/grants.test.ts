@@ -123,6 +123,18 @@ describe('the token of a microservice', () => {
     expect((await ask('POST', '/v1/system/gps')).status).toBe(403);
   });
 
+  test('lists and pulls images with a role that allows each, and never loads or removes them', async () => {
+    await grant([rule({ resources: ['images'] })], '/v1/images', 200);
+    expect((await ask('POST', '/v1/images:pull')).status).toBe(403);
+    await grant([rule({ resources: ['images/pull'], verbs: ['create'] })], '/v1/images', 403);
+    expect((await ask('POST', '/v1/images:pull')).status).toBe(400);
+    expect((await ask('GET', '/v1/images:pull/x')).status).toBe(403);
+    await grant([rule({ resources: ['images/pull/status'] })], '/v1/images:pull/x', 404);
+    await grant([rule({ resources: ['*'], verbs: ['*'] })], '/v1/images', 200);
+    for (const path of ['/v1/images:load', '/v1/images:prune', '/v1/images:remove'])
+      expect((await ask('POST', path)).status, path).toBe(403);
+  });
+
   test('of a microservice that is gone is refused', async () => {
     const claims = {
       sub: 'system:serviceaccount:shop:gone',

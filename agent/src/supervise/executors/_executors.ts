@@ -13,7 +13,12 @@ export function executeAlone(
   const all: ExecutorDependencies = {
     machine: createMachineAccess(
       { policy: OPEN_POLICY, protectedPaths: [], places: PLAIN_PLACES },
-      { prepareMounts: ({ mounts }) => mounts, cdiDevices: () => [], ownAddresses: () => [] },
+      {
+        prepareMounts: ({ mounts }) => mounts,
+        whileVolumesStay: (make) => make(),
+        cdiDevices: () => [],
+        ownAddresses: () => [],
+      },
     ),
     slots: createPullSlots(),
     pullBegins: () => () => {},

@@ -48,6 +48,8 @@ export interface MachineAccess {
   exchangedPath(sources: readonly string[], pid: number): string | undefined;
   /** Makes the directories that a container binds; returns its mounts without links. Throws EngineError. */
   prepareMounts(spec: ContainerSpec, runAsGroup: string | undefined): ContainerSpec['mounts'];
+  /** Makes a container, and keeps volumes from being destroyed until the engine lists it. */
+  whileVolumesStay<T>(make: () => Promise<T>): Promise<T>;
   /** whether some program of this machine has a port; absent where that cannot be known */
   portTaken?: (port: PortMapping) => Promise<boolean>;
   /** the CDI devices that specifications in these directories name now */
@@ -83,8 +85,11 @@ const EXECUTORS: Executors = {
     const missing = missingDevices(step.spec.cdiDevices, machine.cdiDevices(cdiDirectories));
     if (missing) throw new EngineError('Invalid', missing);
     const extraHosts = await resolveHosts(step.spec.extraHosts, new Set(step.unresolved), machine.lookup);
-    const mounts = machine.prepareMounts(step.spec, step.view.runAsGroup);
-    return (await engine.create({ ...step.spec, extraHosts, mounts }, signal)).imageId;
+    const { spec, view } = step;
+    return machine.whileVolumesStay(async () => {
+      const mounts = machine.prepareMounts(spec, view.runAsGroup);
+      return (await engine.create({ ...spec, extraHosts, mounts }, signal)).imageId;
+    });
   },
   start: async (step, { engine, machine }, _onProgress, signal) => {
     permit(step, machine);

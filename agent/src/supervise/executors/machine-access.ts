@@ -9,15 +9,18 @@ export function createMachineAccess(
   context: PolicyContext,
   {
     prepareMounts,
+    whileVolumesStay,
     portTaken,
     cdiDevices,
     ownAddresses,
-  }: Pick<MachineAccess, 'prepareMounts' | 'portTaken' | 'cdiDevices'> & Pick<ReachLimits, 'ownAddresses'>,
+  }: Pick<MachineAccess, 'prepareMounts' | 'whileVolumesStay' | 'portTaken' | 'cdiDevices'> &
+    Pick<ReachLimits, 'ownAddresses'>,
 ): MachineAccess {
   return {
     pathRefusal: (check) => pathRefusal(check, context),
     exchangedPath: (sources, pid) => exchangedPath(sources, pid, context),
     prepareMounts,
+    whileVolumesStay,
     portTaken,
     cdiDevices,
     lookup: lookupName,

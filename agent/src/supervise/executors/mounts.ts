@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { PRIVATE_FOLDER, SHARED_FOLDER } from '../../domain/volume.ts';
 import type { ContainerSpec } from '../../engine-port/container-spec.ts';
 import { EngineError } from '../../engine-port/error.ts';
 import { directoryOwner, exists, followLinks, giveDirectory, makeDirectory } from '../../machine/disk.ts';
@@ -43,10 +44,10 @@ export function prepareMounts(
 }
 
 /** Where the volumes of microservices lie, below the directory of volumes. */
-const VOLUMES = ['data', 'shared'];
+const VOLUMES = [PRIVATE_FOLDER, SHARED_FOLDER];
 
 function openVolume(source: string, made: boolean, user: Owner | undefined, volumesDirectory: string): void {
-  const isShared = source.startsWith(`${join(volumesDirectory, 'shared')}/`);
+  const isShared = source.startsWith(`${join(volumesDirectory, SHARED_FOLDER)}/`);
   const before = made ? undefined : directoryOwner(source);
   if (isShared || user === undefined) {
     if (before === undefined || (isShared && !mayWrite(user, before))) giveDirectory(source, 0o777);

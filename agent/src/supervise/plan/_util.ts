@@ -98,6 +98,7 @@ export function makePlanInput(change: Partial<PlanInput> = {}): PlanInput {
     machine: {
       instance: 'i',
       nodeUuid: 'n',
+      scopeOf: () => 'managed',
       volumesDirectory: '/v',
       timeZone: '',
       facts: {

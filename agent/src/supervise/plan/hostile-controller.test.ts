@@ -29,6 +29,7 @@ const VOLUMES = '/var/lib/agent/volumes';
 const CONTEXT = {
   instance: 'i'.repeat(32),
   nodeUuid: 'node',
+  scopeOf: () => 'managed',
   volumesDirectory: VOLUMES,
   timeZone: '',
   facts: { kind: 'docker', version: '20', cdi: false, selinux: false, startInterval: true },

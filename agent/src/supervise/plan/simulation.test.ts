@@ -108,6 +108,7 @@ class Machine {
       pathRefusal: () => undefined,
       exchangedPath: () => undefined,
       prepareMounts: ({ mounts }) => mounts,
+      whileVolumesStay: (make) => make(),
       cdiDevices: () => [],
       portTaken: async ({ external }) => this.foreignPorts.has(external),
       reach: () => ANYWHERE,

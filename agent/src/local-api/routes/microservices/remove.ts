@@ -9,6 +9,8 @@ export interface RemovingAgent {
     readonly desired: readonly { uuid: string }[];
     /** microservices that have a container, or may have one as far as is known */
     readonly present: readonly string[];
+    /** whether it is known that a microservice without an entry is not to run here */
+    isUnwanted(uuid: string): boolean;
     record(uuid: string): { stoppedLocally?: unknown } | undefined;
     readonly local: { remove(uuid: string): Promise<void> };
     until(condition: () => boolean, milliseconds: number, signal?: AbortSignal): Promise<boolean>;
@@ -28,7 +30,10 @@ export async function removeMicroservice(uuid: string, agent: RemovingAgent, sig
     return isGone ? done : { ...done, warning: 'its container is not removed yet; the agent goes on trying' };
   }
   await supervisor.local.remove(uuid);
-  if (!supervisor.desired.some((entry) => entry.uuid === uuid)) return done;
+  if (!supervisor.desired.some((entry) => entry.uuid === uuid)) {
+    if (supervisor.isUnwanted(uuid)) return done;
+    return { ...done, warning: 'it is not known yet what this machine is to run: its container may be made again' };
+  }
   const warning = supervisor.record(uuid)?.stoppedLocally
     ? 'it was stopped here, so its container is made when it is started'
     : 'it is still wanted here: its container is made again';

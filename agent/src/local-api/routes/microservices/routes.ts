@@ -1,13 +1,11 @@
-import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import type { UpgradeRequest } from '../../../../../src/lib/web-socket/handshake.ts';
-import { commandProblem } from '../../../../../src/wire/sessions.ts';
 import { notSaved } from '../../../domain/agent-error.ts';
 import type { LogLine, LogOptions } from '../../../engine-port/logs.ts';
-import { choice, logFields, logLine, optionalFlag, queryFlag, tailOf } from '../../server/fields.ts';
-import type { Grant } from '../../server/grants.ts';
-import { mapLines } from '../../server/lines.ts';
+import { isSignal } from '../../../machine/signals.ts';
+import { choice, logFields, logLine, queryFlag, tailOf } from '../../server/fields.ts';
+import { collect, mapLines, withTime } from '../../server/lines.ts';
 import { type LocalCall, routesWith } from '../../server/route.ts';
+import { ACT, READ } from './access.ts';
 import { type RemovingAgent, removeMicroservice } from './remove.ts';
 import { findMicroservice, inspection, inspectionReply, listItem, listItemReply, type ShownAgent } from './shapes.ts';
 
@@ -18,12 +16,13 @@ export interface MicroserviceDependencies {
 
 interface RunningAgent {
   measureUsage(): Promise<void>;
-  /** Begins an exec session, over the connection that `take` gives. */
-  exec(
-    session: { id: string; microservice: string; command?: readonly string[]; tty?: boolean },
-    take: () => UpgradeRequest,
-  ): Promise<void>;
-  logs(uuid: string, options: LogOptions & { previous?: boolean }, signal: AbortSignal): AsyncIterable<LogLine>;
+  readonly volumes: {
+    /** Has the next prune take the private volumes of a microservice whatever their age; false while it is wanted. */
+    markForCleanup(uuid: string): Promise<boolean>;
+  };
+  readonly sessions: {
+    logs(uuid: string, options: LogOptions & { previous?: boolean }, signal: AbortSignal): AsyncIterable<LogLine>;
+  };
   readonly supervisor: {
     readonly local: {
       /** These three return why their effect would not survive the end of the agent. */
@@ -87,11 +86,7 @@ async function carryOut(
   return { status: 'ok' as const, microserviceUuid: id, state, ...(!settled && { warning: `still ${state}` }) };
 }
 
-const READ: Grant = { resource: 'microservices', verb: 'get' };
-/** Starting, stopping and the like are POST requests. */
-const ACT: Grant = { resource: 'microservices', verb: 'create' };
-
-const { route, socket } = routesWith<MicroserviceDependencies>('microservices');
+const { route } = routesWith<MicroserviceDependencies>('microservices');
 
 /** Routes of microservices. Longer than a hundred lines: a table, one value per route. */
 export const MICROSERVICE_ROUTES = [
@@ -138,10 +133,21 @@ export const MICROSERVICE_ROUTES = [
     operation: 'removeMicroservice',
     summary: 'Removes a microservice of the machine, or the container of another one; volumes stay',
     access: { resource: 'microservices', verb: 'delete' },
+    query: () =>
+      z.object({
+        cleanup: queryFlag(
+          'the next prune of volumes takes its private ones whatever their age; nothing is deleted now',
+        ),
+      }),
     errors: [404, 503],
     reply: { form: 'envelope', schema: actedReply },
-    handler: ({ params, signal, caller: { reach }, deps: { agent } }) =>
-      removeMicroservice(findMicroservice(agent, params.id, reach).id, agent, signal),
+    handler: async ({ params, query: { cleanup }, signal, caller: { reach }, deps: { agent } }) => {
+      const { id } = findMicroservice(agent, params.id, reach);
+      const removed = await removeMicroservice(id, agent, signal);
+      // A microservice that is still wanted gets no mark: the warning says that it is.
+      if (cleanup) await agent.volumes.markForCleanup(id);
+      return removed;
+    },
   }),
   ...Object.entries(COMMANDS).map(([name, command]) =>
     route({
@@ -162,15 +168,12 @@ export const MICROSERVICE_ROUTES = [
     summary: 'Sends a signal to the program of a microservice',
     access: ACT,
     body: () => {
-      const name = 'the name of a signal';
+      const name = 'the name or the number of a signal, such as SIGTERM or 15';
       return z.object({
-        signal: z
-          .string(name)
-          .regex(/^(SIG)?[A-Z0-9+-]{1,16}$/, name)
-          .default('SIGKILL'),
+        signal: z.string(name).refine(isSignal, name).default('SIGKILL'),
       });
     },
-    errors: [404, 503],
+    errors: [404, 409, 503],
     reply: { form: 'envelope', schema: actedReply },
     handler: async ({ params, body: { signal }, caller: { reach }, deps: { agent } }) => {
       const { id } = findMicroservice(agent, params.id, reach);
@@ -204,38 +207,9 @@ export const MICROSERVICE_ROUTES = [
     handler: async ({ params, query, signal, caller: { reach }, deps: { agent } }) => {
       const { id } = findMicroservice(agent, params.id, reach);
       const { since, until, timestamps, follow, previous } = query;
-      const lines = agent.logs(id, { tail: tailOf(query), since, until, follow, previous }, signal);
-      const shown = mapLines(lines, (entry) => (timestamps ? { ...entry, line: `${entry.ts} ${entry.line}` } : entry));
-      if (follow) return shown;
-      const entries: LogLine[] = [];
-      for await (const entry of shown) entries.push(entry);
-      return { entries, microserviceUuid: id };
-    },
-  }),
-  socket({
-    method: 'GET',
-    path: '/v1/ms/{id}/exec',
-    operation: 'openExecSession',
-    summary: 'Runs a program in the container of a microservice',
-    // No role grants it: a microservice that enters another one would be that one.
-    access: 'admin',
-    query: () =>
-      z.object({
-        command: z
-          .array(z.string())
-          .superRefine((command, { addIssue }) => {
-            const message = commandProblem(command);
-            if (message !== undefined) addIssue({ code: 'custom', message });
-          })
-          .optional()
-          .describe('once for each argument; a shell where it is absent'),
-        tty: optionalFlag('with a terminal; where it is absent, a shell has one'),
-      }),
-    errors: [404, 503],
-    socket: 'an exec session',
-    connect: async ({ params, query: { command, tty }, caller: { reach }, deps: { agent } }, take) => {
-      const { id: microservice } = findMicroservice(agent, params.id, reach);
-      await agent.exec({ id: randomUUID(), microservice, command, tty }, take);
+      const lines = agent.sessions.logs(id, { tail: tailOf(query), since, until, follow, previous }, signal);
+      const shown = timestamps ? mapLines(lines, withTime) : lines;
+      return follow ? shown : { entries: await collect(shown), microserviceUuid: id };
     },
   }),
 ];

@@ -6,6 +6,7 @@ import {
   microserviceViewSchema,
 } from '../../../../../src/wire/agent.ts';
 import { stringMap } from '../../../domain/digest.ts';
+import type { Entry } from '../../../domain/entry.ts';
 import type { MicroserviceRecord } from '../../../domain/record.ts';
 import type { Container } from '../../../engine-port/container.ts';
 import { LocalApiError } from '../../server/errors.ts';
@@ -19,6 +20,9 @@ export interface ShownAgent {
   sourceOf(uuid: string): 'managed' | 'local';
   readonly supervisor: {
     readonly containers: readonly Container[];
+    readonly desired: readonly Entry[];
+    /** whether it is known that a microservice without an entry is not to run here */
+    isUnwanted(uuid: string): boolean;
     record(uuid: string): Pick<MicroserviceRecord, 'stoppedLocally'> | undefined;
   };
   /** undefined until the engine was read once */
@@ -69,10 +73,13 @@ export function inspection(agent: ShownAgent, status: MicroserviceStatus) {
     revision: status.revision,
     statusText: statusText(status),
     ipAddress: status.ipAddress,
-    updatedAt: container?.startedAt ? new Date(container.startedAt).toISOString() : undefined,
+    createdAt: timeText(container?.createdAt),
+    updatedAt: timeText(container?.startedAt),
+    desiredState: wantedState(agent, status.id),
+    runtimeState: status.status.toLowerCase(),
     env: Object.fromEntries((view?.env ?? []).map(({ key, value, secret }) => [key, secret ? MASK : value])),
     ports: view?.portMappings ?? [],
-    labels: stringMap(view?.annotations ?? '{}'),
+    labels: { ...stringMap(view?.annotations ?? '{}'), ...container?.stamps },
     volumes: view?.volumeMappings ?? [],
     models: view?.models,
     knowledge: view?.knowledge,
@@ -82,6 +89,16 @@ export function inspection(agent: ShownAgent, status: MicroserviceStatus) {
     notHonoured: status.notHonoured ?? [],
     desiredRevision: view?.revision,
   };
+}
+
+const timeText = (time: number | undefined) => (time ? new Date(time).toISOString() : undefined);
+
+/** The state that a microservice is to have; undefined while that is not known. */
+function wantedState({ supervisor }: ShownAgent, uuid: string): 'running' | 'stopped' | 'deleted' | undefined {
+  const entry = supervisor.desired.find((each) => each.uuid === uuid);
+  if (!entry) return supervisor.isUnwanted(uuid) ? 'deleted' : undefined;
+  const isStopped = supervisor.record(uuid)?.stoppedLocally || (entry.kind === 'hold' && entry.stop);
+  return isStopped ? 'stopped' : 'running';
 }
 
 function statusText({ status, reason, errorMessage, percentage }: MicroserviceStatus): string {
@@ -145,10 +162,13 @@ export const inspectionReply = () => {
     ...{ imageId: status.imageId, revision: status.revision, desiredRevision: z.string().optional() },
     statusText: z.string(),
     ipAddress: status.ipAddress,
-    updatedAt: z.string().optional(),
+    createdAt: z.string().optional().describe('when its container was made'),
+    updatedAt: z.string().optional().describe('when its container was started'),
+    desiredState: z.enum(['running', 'stopped', 'deleted']).optional(),
+    runtimeState: z.string().describe('the state, in lower case'),
     env: z.record(z.string(), z.string().optional()).describe('values of Secrets are masked'),
     ports: view.portMappings,
-    labels: z.record(z.string(), z.string()),
+    labels: z.record(z.string(), z.string()).describe('annotations, and what the agent stamps on containers'),
     volumes: view.volumeMappings,
     ...{ models: view.models, knowledge: view.knowledge },
     ...{ lastError: status.lastError, lastErrorAt: status.lastErrorAt },

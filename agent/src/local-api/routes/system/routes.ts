@@ -2,15 +2,15 @@ import { z } from 'zod';
 import { AGENT_GROUP } from '../../../../../src/api/names.ts';
 import { BUILD } from '../../../domain/build.ts';
 import { AGENT_VERSION } from '../../../domain/names.ts';
+import type { VolumePruneReport } from '../../../domain/volume.ts';
 import { ENGINE_KINDS } from '../../../engine-port/facts.ts';
 import type { OtherAgentContainer } from '../../../engine-port/ownership.ts';
-import type { LogBuffer, LogEntry } from '../../../machine/log.ts';
+import { errorText } from '../../../machine/log.ts';
 import type { Node } from '../../../state/identity.ts';
 import type { Claims } from '../../../state/token.ts';
-import { LocalApiError } from '../../server/errors.ts';
-import { choice, logFields, logLine, queryFlag, tailOf } from '../../server/fields.ts';
-import { followedBy, mapLines } from '../../server/lines.ts';
+import { choice, queryFlag } from '../../server/fields.ts';
 import { routesWith } from '../../server/route.ts';
+import { prunedVolume } from '../volumes/routes.ts';
 import { PRUNE_MODES, type PrunableAgent, pruneReply, pruneReport } from './prune-report.ts';
 import {
   type DescribedAgent,
@@ -25,7 +25,6 @@ import {
 /** What the routes of the agent itself need of it. */
 export interface SystemDependencies {
   agent: SystemAgent & DescribedAgent & NamingAgent & PrunableAgent;
-  logs: LogBuffer;
   reload(): void;
   /** Ends the agent, and its containers before where its settings say so; returns what becomes of them. */
   stop(): 'leave-running' | 'drain-all';
@@ -36,6 +35,10 @@ interface SystemAgent {
   deprovision(scope: 'all' | 'local'): Promise<{ controllerTold?: boolean }>;
   /** Resolves when no container of the agent is left, or when the removal is stuck; returns the containers that are left. */
   cleared(signal: AbortSignal): Promise<string[]>;
+  readonly volumes: {
+    /** Destroys the volumes of workloads that nothing wants. */
+    purge(): Promise<Pick<VolumePruneReport, 'status' | 'deleted' | 'skipped'>>;
+  };
   orphans(signal?: AbortSignal): Promise<OtherAgentContainer[]>;
   removeOrphans(names: readonly string[], signal?: AbortSignal): Promise<OtherAgentContainer[]>;
   /** Stops all containers within so many ms; they stay stopped until the agent starts again. */
@@ -123,9 +126,9 @@ export const SYSTEM_ROUTES = [
     query: () =>
       z.object({
         scope: choice(['all', 'local'], 'all', 'all: containers are removed; local: they continue to run'),
-        purgeVolumes: queryFlag('not available in this version'),
+        purgeVolumes: queryFlag('then destroys the volumes of workloads that nothing wants any more'),
       }),
-    errors: [409, 501, 503],
+    errors: [409, 503],
     reply: {
       form: 'envelope',
       schema: () =>
@@ -133,15 +136,28 @@ export const SYSTEM_ROUTES = [
           status: z.literal('ok'),
           controllerTold: z.boolean().optional(),
           remaining: z.array(z.string()).describe('microservices whose containers are not removed yet'),
+          purge: z
+            .object({
+              status: z.enum(['ok', 'partial', 'failed']),
+              deleted: z.array(prunedVolume()),
+              skipped: z.array(prunedVolume()),
+              message: z.string().optional().describe('why nothing was purged'),
+            })
+            .optional()
+            .describe('with purgeVolumes'),
         }),
     },
     handler: async ({ query: { scope, purgeVolumes }, signal, deps: { agent } }) => {
-      if (purgeVolumes)
-        throw new LocalApiError('NOT_IMPLEMENTED', 'volumes cannot be purged by this version; remove them by hand');
       const { controllerTold } = await agent.deprovision(scope);
       // Done is what is done: with the answer the machine is clear, or the answer says what is left.
       const remaining = scope === 'all' ? await agent.cleared(signal) : [];
-      return { status: 'ok', controllerTold, remaining: remaining.map((id) => nameOf(agent, id)) };
+      const purge = purgeVolumes ? await purgeReport(agent) : undefined;
+      return {
+        status: 'ok',
+        controllerTold,
+        remaining: remaining.map((id) => nameOf(agent, id)),
+        ...(purge && { purge }),
+      };
     },
   }),
   route({
@@ -230,26 +246,6 @@ export const SYSTEM_ROUTES = [
   }),
   route({
     method: 'GET',
-    path: '/v1/system/logs',
-    operation: 'getLogs',
-    summary: 'What the agent has logged',
-    access: 'admin',
-    query: () => z.object(logFields()),
-    reply: { form: 'bare', schema: () => z.object({ entries: z.array(logLine()) }), line: logLine },
-    handler: ({ query, signal, deps: { logs } }) => {
-      const { since = -Infinity, until = Infinity } = query;
-      const asked = ({ timestamp }: LogEntry) => Date.parse(timestamp) >= since && Date.parse(timestamp) <= until;
-      const line = (entry: LogEntry) => ({
-        ts: entry.timestamp,
-        stream: 'stdout' as const,
-        line: JSON.stringify(entry),
-      });
-      const entries = logs.entries.filter(asked).slice(-tailOf(query)).map(line);
-      return query.follow ? followedBy(entries, mapLines(logs.follow(signal), line)) : { entries };
-    },
-  }),
-  route({
-    method: 'GET',
     path: '/v1/auth/whoami',
     operation: 'whoAmI',
     summary: 'What the token of the caller says',
@@ -272,6 +268,15 @@ export const SYSTEM_ROUTES = [
     handler: ({ caller: { claims } }) => tokenIdentity(claims as Claims),
   }),
 ];
+
+/** The machine has left its controller whatever becomes of the volumes. */
+async function purgeReport({ volumes }: SystemAgent) {
+  try {
+    return await volumes.purge();
+  } catch (error) {
+    return { status: 'failed' as const, deleted: [], skipped: [], message: errorText(error) };
+  }
+}
 
 function doneReply() {
   return z.object({ status: z.literal('ok') });

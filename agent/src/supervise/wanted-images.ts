@@ -1,0 +1,36 @@
+import type { MicroserviceView, RegistryView } from '../../../src/wire/agent.ts';
+import type { Entry } from '../domain/entry.ts';
+import type { MicroserviceRecord } from '../domain/record.ts';
+import { formatReference, parseReference } from '../domain/reference.ts';
+import { pullReference } from '../domain/target.ts';
+
+/** Knowledge of the microservices of this machine. */
+export interface ImageWants {
+  /** what the machine is to run, as far as it is known */
+  readonly desired: readonly Entry[];
+  /** microservices that have a container, or may have one */
+  readonly present: readonly string[];
+  record(uuid: string): Pick<MicroserviceRecord, 'lastGood'> | undefined;
+}
+
+/**
+ * The images that microservices of this machine run or are to run, by their references in full, each with the names of the
+ * microservices. Pure.
+ */
+export function wantedImages(wants: ImageWants, registries: ReadonlyMap<number, RegistryView>): Map<string, string[]> {
+  const views: MicroserviceView[] = [
+    ...wants.desired.flatMap((entry) => (entry.kind === 'run' ? [entry.view] : [])),
+    ...wants.present.flatMap((uuid) => wants.record(uuid)?.lastGood ?? []),
+  ];
+  const wanted = new Map<string, Set<string>>();
+  for (const view of views) {
+    const reference = pullReference(view, registries);
+    if (reference === undefined) continue;
+    const full = inFull(reference);
+    wanted.set(full, (wanted.get(full) ?? new Set()).add(`${view.application}.${view.name}`));
+  }
+  return new Map([...wanted].map(([reference, names]) => [reference, [...names].sort()]));
+}
+
+/** One spelling of a reference. */
+export const inFull = (reference: string): string => formatReference(parseReference(reference));
