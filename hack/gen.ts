@@ -31,6 +31,7 @@ import { accessPage } from './access-page.ts';
 import { coverageOf, coveragePage, socketCoverage } from './api-coverage.ts';
 import { dashboard } from './dashboard.ts';
 import { doctorPage } from './doctor-page.ts';
+import { localCoverage, localCoveragePage } from './local-api-coverage.ts';
 import { loginScript } from './login-script.ts';
 import { metricsPage } from './metrics-page.ts';
 import { nodeKeyPage } from './node-key-page.ts';
@@ -69,8 +70,9 @@ export function generated(): Map<string, string> {
   files.set('charts/skerry/templates/uninstall-roles.yaml', template(uninstallRoles(PLACE), 'finalizers.remove'));
   files.set('docs/openapi.json', `${JSON.stringify(openApiDocument(routes), undefined, 2)}\n`);
   files.set('docs/local-api.openapi.json', `${JSON.stringify(localApiDocument(), undefined, 2)}\n`);
-  const tests = testSources();
+  const tests = testSources('{src,e2e}');
   files.set('docs/api-coverage.md', coveragePage(coverageOf(V3_OPERATIONS, routes, tests), socketCoverage(tests)));
+  files.set('docs/local-api-coverage.md', localCoveragePage(localCoverage(testSources('{agent/src,e2e}'))));
   files.set('docs/access.md', accessPage());
   files.set('docs/conditions.md', conditionsPage());
   files.set('docs/error-codes.md', errorCodesPage());
@@ -83,10 +85,10 @@ export function generated(): Map<string, string> {
   return files;
 }
 
-/** Tests that request operations: path -> source. */
-const testSources = (): Map<string, string> =>
+/** Tests in some folders that request operations: path -> source. */
+const testSources = (folders: string): Map<string, string> =>
   new Map(
-    globSync('{src,e2e}/**/*.test.ts', { cwd: root }).map((name) => [name, readFileSync(join(root, name), 'utf8')]),
+    globSync(`${folders}/**/*.test.ts`, { cwd: root }).map((name) => [name, readFileSync(join(root, name), 'utf8')]),
   );
 
 function conditionsPage(): string {

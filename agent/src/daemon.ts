@@ -19,7 +19,10 @@ import { settingsWithoutEffect } from './domain/settings-without-effect.ts';
 import { ENGINE_SOCKETS, findEngineUrl, socketOf } from './engines/find.ts';
 import { openEngine } from './engines/open.ts';
 import { fetchAuthority } from './link/trust.ts';
+import { localArtifactSchema } from './local/artifacts.ts';
+import { localRegistrySchema } from './local/registries.ts';
 import { localRowSchema } from './local/row.ts';
+import { localRuntimeClassSchema } from './local/runtime-classes.ts';
 import { changeProfile, changeSettings } from './local-api/routes/settings/change-settings.ts';
 import { installCertificate } from './local-api/routes/settings/controller-certificate.ts';
 import { ControlChannels } from './local-api/routes/workload/control-channels.ts';
@@ -135,6 +138,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     read: readText,
     kindOf: kindOfPath,
   };
+  const localRows = (kind: string) => join(config.diskDirectory, 'local', kind);
   const engineUrl = findEngineUrl(config);
   const engineSocket = socketOf(engineUrl);
   let controllerCa = authorityIn(config, log);
@@ -153,7 +157,13 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     identity: identityFile(join(config.diskDirectory, 'identity.json'), clock.wall, (path) =>
       log.error({ setAside: path }, 'The identity could not be read and was set aside; provision the agent again'),
     ),
-    ownMicroservices: openRows(join(config.diskDirectory, 'local', 'microservices'), localRowSchema),
+    ownMicroservices: openRows(localRows('microservices'), localRowSchema),
+    localRegistries: openRows(localRows('registries'), localRegistrySchema),
+    localArtifacts: {
+      models: openRows(localRows('models'), localArtifactSchema),
+      knowledge: openRows(localRows('knowledge'), localArtifactSchema),
+    },
+    localRuntimeClasses: openRows(localRows('runtime-classes'), localRuntimeClassSchema),
     machine,
     policy,
     fileProblems: () =>

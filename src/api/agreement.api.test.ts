@@ -60,6 +60,13 @@ describe('the API server refuses changes of an identity with the message of the 
   });
 });
 
+test('the API server refuses an Application with the name of what is deployed on machines', async () => {
+  const path = `/apis/${API_VERSION}/namespaces/default/applications?dryRun=All`;
+  const create = (name: string) => kube.request('POST', path, manifest('Application', { name }, {}));
+  await expect(create('skerry-agent')).rejects.toThrow(/skerry-agent is reserved/);
+  await create('skerry-agents');
+});
+
 describe('the API server refuses another destination for a stored password with the message of the rule', () => {
   const path = `/apis/${API_VERSION}/namespaces/default/registries`;
   const spec = { url: 'reg.example', ca: 'QQ==', passwordSecretRef: { name: 'pull', key: 'one' } };

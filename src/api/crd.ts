@@ -57,6 +57,11 @@ const LABEL_NAME = {
   message: 'must be a name of at most 63 lower-case letters, digits and "-"',
 };
 
+const notNamed = ({ name, message }: NonNullable<ResourceDefinition['reservedName']>) => ({
+  rule: `self.metadata.name != '${name}'`,
+  message,
+});
+
 function objectSchema(kind: ResourceDefinition): Structural {
   return {
     type: 'object',
@@ -64,6 +69,7 @@ function objectSchema(kind: ResourceDefinition): Structural {
     required: ['spec'],
     'x-kubernetes-validations': [
       ...(kind.hasLabelNames ? [LABEL_NAME] : []),
+      ...(kind.reservedName ? [notNamed(kind.reservedName)] : []),
       ...kind.identity.rules.map((rule) => ({
         rule: toCel(rule),
         message: rule.message,

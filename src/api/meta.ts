@@ -120,6 +120,8 @@ export interface ResourceDefinition<Spec extends z.ZodType = z.ZodType, Status e
   identity: IdentityDefinition;
   /** names are labels (RFC 1123) */
   hasLabelNames?: true;
+  /** a name that no object of the kind has, and why */
+  reservedName?: { readonly name: string; readonly message: string };
   /** types of its conditions, in the order in which they are written */
   conditions: readonly ConditionType[];
   /** field paths under which kubectl and the API can select objects */

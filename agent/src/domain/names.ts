@@ -24,8 +24,9 @@ export const STAMPS: readonly string[] = [
 /** Beginning of the name of the network that the containers of one agent share. */
 export const NETWORK_NAME = 'skerry';
 
-/** Issuer-independent claims of the local API's tokens. */
+/** Claims of the admin's token; all tokens of the local API have this issuer. */
 export const LOCAL_API = {
+  issuer: NODE_TOKEN_ISSUER,
   audience: 'skerry-agent://api/v1',
   use: 'agentapi',
   adminPrefix: 'system:agentadmin:',

@@ -43,6 +43,8 @@ export interface VolumeConsumer {
   uuid: string;
   application: string;
   name: string;
+  /** who wants it: a controller, or the machine itself */
+  source: 'managed' | 'local';
 }
 
 /** What a volume holds: data of a microservice, or of the control plane that runs on this machine. */

@@ -1,11 +1,12 @@
-import { appendFileSync } from 'node:fs';
+import fs, { appendFileSync } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { DatabaseSync } from 'node:sqlite';
 import { DockerEngine } from '../engines/docker/engine.ts';
 
 /**
  * Makes the agent's own program die where a test wants it to: `node --import _failpoints.ts main.ts start`. Everything
- * that the agent changes outside of its memory is counted here: calls that change the engine, and commits of its
- * database. Each such operation has two moments, before and after. The process ends at the moment that its parent armed,
+ * that the agent changes outside of its memory is counted here: calls that change the engine, commits of its database, and
+ * changes of its rows. Each such operation has two moments, before and after. The process ends at the moment that its parent armed,
  * as by kill -9.
  *
  *     parent -> { arm: n, of: 'engine' | 'all' }    count from here; 0 only counts
@@ -59,3 +60,20 @@ DatabaseSync.prototype.exec = function (sql) {
   exec.call(this, sql);
   moment('after commit', 'store');
 };
+
+/** The rows of what is this machine's own. */
+const isRow = (path: unknown) => String(path).includes('/local/') && String(path).endsWith('.json');
+const { renameSync, rmSync } = fs;
+fs.renameSync = (from, to) => {
+  if (!isRow(to)) return renameSync(from, to);
+  moment('before a row', 'store');
+  renameSync(from, to);
+  moment('after a row', 'store');
+};
+fs.rmSync = (path, options) => {
+  if (!isRow(path)) return rmSync(path, options);
+  moment('before the end of a row', 'store');
+  rmSync(path, options);
+  moment('after the end of a row', 'store');
+};
+syncBuiltinESMExports();

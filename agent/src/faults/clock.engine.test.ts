@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { createServer, type Server } from 'node:tls';
@@ -60,16 +60,18 @@ async function restart(clock: string): Promise<void> {
 }
 
 const CLOCKS = [
-  { name: 'an hour ahead', clock: '+3600s', own: (now: number) => now + 3600_000 },
+  { name: 'a day and an hour ahead', clock: '+90000s', own: (now: number) => now + 90_000_000 },
   { name: 'an hour behind', clock: '-3600s', own: (now: number) => now - 3600_000 },
   { name: 'at 1970', clock: '@1970-01-01 00:10:00', own: () => 600_000 },
 ];
 
-test('an agent whose clock is an hour ahead, an hour behind or at 1970 works, and reports both times', async () => {
+test('an agent whose clock is a day ahead, an hour behind or at 1970 works, destroys no volume early, and reports both times', async () => {
   home = new Home({ engineUrl });
   await home.up();
   expect(await home.cli('provision', controller.joinString)).toMatchObject({ code: 0 });
   await want(view());
+  mkdirSync(join(home.disk, 'volumes/shared/old'), { recursive: true });
+  expect(await unwantedVolumes()).toBe('no, for');
   for (const { name, clock, own } of CLOCKS) {
     const began = Date.now();
     await restart(clock);
@@ -96,12 +98,22 @@ test('an agent whose clock is an hour ahead, an hour behind or at 1970 works, an
     expect(container).toMatchObject({ state: 'running' });
     expect(controller.microservice(uuid)?.restartCount ?? 0).toBe(0);
     expect((await status()).controllerConnection).toBe('OK');
+    await noVolumeGoes();
   }
   // The clock is right again: it is no longer reported.
   await restart('+0s');
   await want(view());
   await until('no warning', () => controller.said.warningMessage === '', 60_000);
+  await noVolumeGoes();
 });
+
+/** What the list of volumes says of a volume that nothing wants. */
+const unwantedVolumes = async () => /no, for/.exec((await home.cli('volume', 'ls')).out)?.[0];
+
+async function noVolumeGoes(): Promise<void> {
+  const { code, out } = await home.cli('volume', 'prune', '--yes', '-o', 'json');
+  expect([code, JSON.parse(out)]).toMatchObject([0, { dryRun: false, deleted: [], skipped: [{ name: 'old' }] }]);
+}
 
 test("an agent whose controller's certificate is not valid yet runs its workloads, and the error names both times", async () => {
   const tunnel = await tlsInFrontOf(controller);

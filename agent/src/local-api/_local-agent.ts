@@ -52,7 +52,19 @@ export interface LocalAgentOptions {
   engine?: MemoryEngine;
   controller?: FakeController;
   /** instead of those in memory; `data` is their folder */
-  deps?: Partial<Pick<AgentDependencies, 'database' | 'identity' | 'ownMicroservices' | 'artifacts' | 'revocations'>>;
+  deps?: Partial<
+    Pick<
+      AgentDependencies,
+      | 'database'
+      | 'identity'
+      | 'ownMicroservices'
+      | 'localRegistries'
+      | 'localArtifacts'
+      | 'localRuntimeClasses'
+      | 'artifacts'
+      | 'revocations'
+    >
+  >;
   /** settings are written to the file of settings and taken from there; absent: `refusedSettings` says what happens */
   writesSettings?: boolean;
 }
@@ -173,18 +185,27 @@ export class LocalAgent implements AsyncDisposable {
     return address.port;
   }
 
-  async ask(method: string, path: string, body?: unknown, bearer: string | undefined = this.token): Promise<Asked> {
-    const answer = await exchange(
-      {
-        target: { socketPath: this.config.socket },
-        method,
-        path,
-        headers: bearer ? { authorization: `Bearer ${bearer}` } : {},
-        body: body === undefined ? undefined : JSON.stringify(body),
-        deadline: 10_000,
-      },
-      1024 * 1024,
+  ask(method: string, path: string, body?: unknown, bearer: string | undefined = this.token): Promise<Asked> {
+    return this.#ask(
+      method,
+      path,
+      bearer ? { authorization: `Bearer ${bearer}` } : {},
+      body === undefined ? undefined : JSON.stringify(body),
     );
+  }
+
+  /** Sends a manifest as a multipart form. */
+  upload(path: string, manifest: string, fields: Record<string, string> = {}): Promise<Asked> {
+    const part = (head: string, text: string) => `--b\r\nContent-Disposition: form-data; ${head}\r\n\r\n${text}\r\n`;
+    const parts = Object.entries(fields).map(([name, value]) => part(`name="${name}"`, value));
+    const body = `${parts.join('')}${part('name="manifest"; filename="m.yaml"', manifest)}--b--\r\n`;
+    const headers = { authorization: `Bearer ${this.token}`, 'content-type': 'multipart/form-data; boundary=b' };
+    return this.#ask('POST', path, headers, body);
+  }
+
+  async #ask(method: string, path: string, headers: Record<string, string>, body?: string): Promise<Asked> {
+    const target = { socketPath: this.config.socket };
+    const answer = await exchange({ target, method, path, headers, body, deadline: 10_000 }, 1024 * 1024);
     const isJson = answer.headers['content-type']?.includes('json');
     const reply = { status: answer.status, body: isJson ? JSON.parse(answer.body) : { text: answer.body } };
     if (reply.status < 300 && isJson) this.#expectDocumented(method, path, reply.body);

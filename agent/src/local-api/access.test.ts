@@ -127,7 +127,7 @@ test('what does not exist shows to the admin alone, and only on the socket', asy
   expect(wrong).toEqual([]);
 });
 
-describe('the routes of the local API', () => {
+describe('a route of the local API', () => {
   /** Whoever may do this on a machine is its admin. */
   const SOCKET_ONLY = [
     /^\/v1\/system\/(?!gps)/,
@@ -139,12 +139,12 @@ describe('the routes of the local API', () => {
     /\/exec/,
   ];
 
-  test('that could change who may what are for the admin on the socket, whatever roles say', () => {
+  test('is not granted where it could change who may what', () => {
     const granted = ROUTES.filter(({ access }) => access !== 'admin' && access !== 'open').map(({ path }) => path);
     expect(granted.filter((path) => SOCKET_ONLY.some((pattern) => pattern.test(path)))).toEqual([]);
   });
 
-  test('that a role can grant are reads, pulls, the position, and the life of microservices of its application', () => {
+  test('is granted for reads, pulls, the position, and microservices of the same application alone', () => {
     const granted = ROUTES.flatMap(({ method, path, access }) =>
       typeof access === 'object' ? [`${access.verb} ${access.resource}: ${method} ${path}`] : [],
     );
@@ -160,7 +160,7 @@ describe('the routes of the local API', () => {
     expect(granted.length).toBeGreaterThan(10);
   });
 
-  test('that take no token are probes and metrics', () => {
+  test('takes no token only for probes and metrics', () => {
     const open = ROUTES.filter(({ access }) => access === 'open').map(({ path }) => path);
     expect(open).toEqual(['/health/live', '/health/ready', '/metrics']);
   });

@@ -82,7 +82,7 @@ export interface LocalClientOptions {
 }
 
 /** A manifest with the fields that go with it. */
-export interface UploadedForm {
+interface UploadedForm {
   manifest: string;
   sourceName?: string;
   dryRun?: boolean;

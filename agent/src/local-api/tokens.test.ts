@@ -98,7 +98,7 @@ describe('a token', () => {
         }
     });
 
-  test('of a microservice is served on every listener until it is revoked by its id', async () => {
+  test('is served on every listener until it is revoked by its id', async () => {
     const token = tokenOf(web);
     const { jti } = local.agent.tokens.verify(token) ?? {};
     for (const way of WAYS) expect((await ask(way, 'GET', WHO, { token })).status).toBe(200);
@@ -116,7 +116,7 @@ const revoke = (body: object) => local.ask('POST', '/v1/auth/tokens/revoke', bod
 const status = async (token: string) => (await local.ask('GET', WHO, undefined, token)).status;
 
 describe('a revocation', () => {
-  test('of a subject ends all its tokens that were made until then, and no later one', async () => {
+  test('by subject ends all its tokens that were made until then, and no later one', async () => {
     const older = tokenOf(web);
     const { jti } = local.agent.tokens.verify(older) ?? {};
     await revoke({ jti });
@@ -128,7 +128,7 @@ describe('a revocation', () => {
     ]);
   });
 
-  test('of a subject holds whatever the clock says', async () => {
+  test('by subject holds whatever the clock says', async () => {
     const token = tokenOf(web);
     await revoke({ subject: CLAIMS.sub });
     const { key } = local.agent.tokens;
@@ -145,7 +145,7 @@ describe('a revocation', () => {
     expect((await revoke({ token: 'x' })).body.error?.message).toBe('token is no member of this body');
   });
 
-  test('of the admin token leaves the command line a way: another one is written at once', async () => {
+  test('leaves the command line a way where it ends the admin token: another one is written at once', async () => {
     const { jti } = local.agent.tokens.verify(local.token) ?? {};
     const { body } = await revoke({ jti });
     expect(body.data).toEqual({ status: 'ok', adminTokenRenewed: true, keyReplaced: false });
@@ -153,7 +153,7 @@ describe('a revocation', () => {
     expect(await local.cli('status')).toMatchObject({ code: 0 });
   });
 
-  test('of all admin tokens leaves the command line a way as well', async () => {
+  test('leaves the command line a way where it ends all admin tokens', async () => {
     await revoke({ subject: `system:agentadmin:${local.agent.identity.node?.uuid}` });
     await revoke({ subject: 'system:agentadmin:bootstrap' });
     expect(await status(local.token)).toBe(401);

@@ -50,6 +50,8 @@ const CERTIFICATE = join(import.meta.dirname, '../link/testdata/ca.pem');
 
 const [web, queue] = [randomUUID(), randomUUID()];
 
+const VOLUMES = 'the directories go; volumes.engine.test.ts has it on a disk that takes no writes';
+
 /** What the routes do, by method and path. A route that is not here fails the test. */
 const CHANGES: Record<string, Row> = {
   'POST /v1/system/provision': { command: ['provision', 'JOIN'], needsNoNode: true },
@@ -84,6 +86,9 @@ const CHANGES: Record<string, Row> = {
   'POST /v1/system/reload': { elsewhere: 'it reads' },
   'POST /v1/system/stop': { command: ['stop'], elsewhere: 'it ends the process' },
   'POST /v1/auth/tokens/revoke': { elsewhere: 'tokens.test.ts has it on a disk that takes no writes' },
+  'DELETE /v1/volumes/{uuid}': { elsewhere: VOLUMES },
+  'DELETE /v1/volumes/shared/{name}': { elsewhere: VOLUMES },
+  'POST /v1/volumes:prune': { elsewhere: VOLUMES },
 };
 
 const changing = ROUTES.filter(({ method }) => method !== 'GET').map(({ method, path }) => `${method} ${path}`);

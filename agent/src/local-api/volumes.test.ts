@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, test } from 'vitest';
 import { plainView } from '../_web.ts';
+import { manifestOf } from '../local/_manifest.ts';
 import { LocalAgent } from './_local-agent.ts';
 
 /** Volumes over the local API and on the command line. */
@@ -42,7 +43,7 @@ async function running(): Promise<void> {
 test('GET /v1/volumes lists the claims, and GET /v1/volumes/shared/{name} has one of them', async () => {
   await running();
   const { body } = await local.ask('GET', '/v1/volumes');
-  const consumer = { uuid, application: 'shop', name: 'web' };
+  const consumer = { uuid, application: 'shop', name: 'web', source: 'managed' };
   expect(body.data).toMatchObject({ count: 4 });
   expect(body.data?.volumes).toContainEqual(
     expect.objectContaining({ uuid: null, name: 'pool', scope: 'shared', desired: true, consumers: [consumer] }),
@@ -187,6 +188,26 @@ test('ms rm --cleanup destroys nothing, and marks nothing that is still wanted',
   expect(await volumes.markForCleanup(gone)).toBe(true);
   expect((await volumes.prune({ yes: true, force: false, dryRun: false })).deleted).toMatchObject([{ uuid: gone }]);
   expect(existsSync(pathOf(`data/${uuid}/db`))).toBe(true);
+});
+
+test('a machine without a controller has volumes of its own microservices, which go with them when a person says so', async () => {
+  const file = join(local.folder, 'keeper.yaml');
+  const volumes = [volume('db', 'private'), volume('pool', 'shared')];
+  writeFileSync(file, manifestOf('keeper', 'example/app:1', { volumes }));
+  expect(await local.cli('deploy', '-f', file)).toMatchObject({ code: 0 });
+  const { uuid: own = '' } = [...local.agent.own.rows.values()][0] ?? {};
+  for (const path of [`data/${own}/db`, 'shared/pool']) make(path);
+  const { body } = await local.ask('GET', '/v1/volumes/shared/pool');
+  expect(body).toMatchObject({ desired: true, consumers: [{ uuid: own, name: 'keeper', source: 'local' }] });
+  expect(await local.cli('volume', 'rm', own)).toMatchObject({ code: 5 });
+  expect(await local.cli('ms', 'rm', 'keeper', '--cleanup')).toMatchObject({ code: 0 });
+  expect(existsSync(pathOf(`data/${own}/db`))).toBe(true);
+  // The shared one has lost its consumer, and keeps its grace.
+  expect((await local.cli('volume', 'prune', '--yes')).out).toMatch(
+    /^Destroyed 1\n.*\ndb .*\nStays: .*shared\/pool: /s,
+  );
+  expect(existsSync(pathOf(`data/${own}`))).toBe(false);
+  expect(existsSync(pathOf('shared/pool'))).toBe(true);
 });
 
 test('volumes are of the admin alone, over the socket', async () => {

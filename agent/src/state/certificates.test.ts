@@ -67,7 +67,7 @@ test('OpenSSL accepts the certificate of a server under strict rules, for its na
   expect(verify(other.cert)).toMatch(/verification failed/);
 });
 
-test('who trusts an authority reaches its server by its name, and no other server', async () => {
+test('a client that trusts an authority reaches its server by its name, and no other server', async () => {
   const stranger = authorityCertificate(newCertificateKey(), { commonName: 'agent', dns: ['agent.example'] }, UNTIL);
   const port = await listenForTest(createServer(server, (_, response) => response.end('hello')));
   const ask = (ca: string, servername: string) =>

@@ -56,7 +56,7 @@ describe('the authority of the local API', () => {
     expect([verifies(authority.certificate, cert), verifies(certificate, cert)]).toEqual([true, true]);
   });
 
-  test('keeps the key that the release before has, whose certificate goes on verifying the server', () => {
+  test('keeps the key that the release before has, whose certificate still verifies the server', () => {
     copyFileSync(join(import.meta.dirname, 'testdata/local-api-0.1.json'), file);
     const { cert: former } = JSON.parse(readFileSync(file, 'utf8'));
     const authority = start();

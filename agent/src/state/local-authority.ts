@@ -7,7 +7,7 @@ import { authorityCertificate, type KeyedCertificate, newCertificateKey, serverC
 const DAY = 24 * 3600 * 1000;
 const AUTHORITY_DAYS = 3650;
 const SERVER_DAYS = 365;
-/** A certificate is renewed when it is valid for less than this; that of the authority while it outlives what it signs. */
+/** A certificate is renewed when it is valid for less than this. The authority outlives what it signs. */
 const LEAST_DAYS = { authority: 400, server: 30 };
 /** No clock is right that is before this; a machine without a battery starts in 1970. */
 const EARLIEST = Date.UTC(2026, 0, 1);
@@ -23,11 +23,11 @@ export interface LocalAuthorityOptions {
 }
 
 /**
- * The authority of the local API of this machine. Containers know its certificate; that of the server is made from it at each
- * start, and anew before it ends or when an address is added, which clients do not notice.
+ * The authority of the local API of this machine. Containers know its certificate. It signs a certificate of the server at
+ * each start, and anew before that ends or when an address is added, which clients do not notice.
  *
- * The key of the authority stays as long as its file can be read, also when its certificate is renewed: who knows a former
- * certificate of it, as of the release before, goes on verifying the server.
+ * The key of the authority stays as long as its file can be read, also when its certificate is renewed: a former certificate of
+ * it, also one of the release before, still verifies the server.
  */
 export class LocalAuthority {
   readonly #options: LocalAuthorityOptions;

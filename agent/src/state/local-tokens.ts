@@ -1,8 +1,8 @@
 import type { KeyObject } from 'node:crypto';
-import { NODE_TOKEN_ISSUER } from '../../../src/api/names.ts';
 import type { Clock } from '../../../src/lib/clock.ts';
+import { LOCAL_API } from '../domain/names.ts';
 import { type PrivateKey, publicKeyObject } from './identity.ts';
-import { type Revocation, Revocations, type RevocationsDependencies } from './revocations.ts';
+import { type Revocation, type RevocationsDependencies, TokenRevocations } from './revocations.ts';
 import { type Claims, claimsNow, signClaims, signingKey, type TokenClaims, verifyToken } from './token.ts';
 
 export interface LocalTokensDependencies extends RevocationsDependencies {
@@ -18,7 +18,7 @@ export interface KnownToken {
   revokedAt?: number;
 }
 
-/** Told of what counts no more, after it was saved. */
+/** Called with what counts no more, after that was saved. */
 type RevokedListener = (isRevoked: (claims: Claims) => boolean) => void;
 
 interface Issued {
@@ -31,7 +31,7 @@ interface Issued {
 /** The tokens of the local API: signed by the key that never leaves the machine, verified, listed and revoked. */
 export class LocalTokens {
   readonly #clock: Pick<Clock, 'now' | 'wall'>;
-  readonly #revocations: Revocations;
+  readonly #revocations: TokenRevocations;
   /** by `jti`, those whose time is not over */
   readonly #issued = new Map<string, Issued>();
   /** `jti` of the latest token, by holder */
@@ -41,7 +41,7 @@ export class LocalTokens {
 
   constructor({ clock, ...deps }: LocalTokensDependencies) {
     this.#clock = clock;
-    this.#revocations = new Revocations(deps);
+    this.#revocations = new TokenRevocations(deps);
   }
 
   /** The key whose public half verifies the tokens. */
@@ -58,7 +58,7 @@ export class LocalTokens {
     const now = this.#seconds;
     this.#forgetEnded(now);
     const generation = this.#revocations.generation(claims.sub);
-    const given = { ...claims, iss: NODE_TOKEN_ISSUER, ...(generation > 0 && { generation }) };
+    const given = { ...claims, iss: LOCAL_API.issuer, ...(generation > 0 && { generation }) };
     const full = claimsNow(given, now, lifetime);
     const rotatedFrom = this.#latest.get(holder);
     this.#latest.set(holder, full.jti);
@@ -82,7 +82,7 @@ export class LocalTokens {
   /** The claims of a token that this agent signed, that is valid now, and that was not revoked. */
   verify(token: string): Claims | undefined {
     const claims = verifyToken(token, this.#keyObjects.verifying, this.#seconds);
-    if (!claims || claims.iss !== NODE_TOKEN_ISSUER || !Array.isArray(claims.aud)) return undefined;
+    if (!claims || claims.iss !== LOCAL_API.issuer || !Array.isArray(claims.aud)) return undefined;
     return this.#revocations.has(claims) ? undefined : claims;
   }
 
@@ -106,7 +106,7 @@ export class LocalTokens {
   }
 
   /**
-   * Ends tokens before their time, those of open connections included. Throws, and changes nothing, when that cannot be saved.
+   * Ends tokens before their time, and with them open connections. Throws, and changes nothing, when that cannot be saved.
    * Returns whether the key was replaced, which ends all tokens.
    */
   revoke(revocations: readonly Revocation[]): boolean {

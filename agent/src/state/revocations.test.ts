@@ -9,7 +9,7 @@ import { memoryDatabase } from './database.ts';
 import type { IdentityStore } from './identity.ts';
 import { LocalTokens } from './local-tokens.ts';
 import { loadIdentity } from './own-identity.ts';
-import { MOST_REVOCATIONS, revocationListSchema } from './revocations.ts';
+import { REVOCATION_LIMIT, revocationListSchema } from './revocations.ts';
 import { openRows } from './rows.ts';
 
 /** What the list of revoked tokens says after an end of the process, and what its loss does. */
@@ -128,7 +128,7 @@ test('a list that is full ends by another key, and its tokens with the key', () 
     if (isRevoked({ sub: 'other', jti: 'other' } as never)) told++;
   });
   const some = (count: number) => Array.from({ length: count }, () => ({ jti: randomUUID() }));
-  expect(tokens.revoke(some(MOST_REVOCATIONS))).toBe(false);
+  expect(tokens.revoke(some(REVOCATION_LIMIT))).toBe(false);
   expect(tokens.verify(token)).toBeDefined();
   expect(tokens.revoke(some(1))).toBe(true);
   expect([tokens.key.x === before, tokens.verify(token), told]).toEqual([false, undefined, 1]);

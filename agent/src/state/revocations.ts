@@ -24,7 +24,7 @@ export const revocationListSchema = z.object({
 export type RevocationList = z.infer<typeof revocationListSchema>;
 
 /** What a list may hold: about 100 KiB. */
-export const MOST_REVOCATIONS = 1000;
+export const REVOCATION_LIMIT = 1000;
 
 /** The name of the one row. */
 const ROW = 'list';
@@ -35,10 +35,10 @@ export interface RevocationsDependencies {
   log: Log;
 }
 
-/** What is to be revoked. */
+/** A token, or all tokens of a subject until now. */
 export type Revocation = { jti: string } | { subject: string };
 
-export class Revocations {
+export class TokenRevocations {
   readonly #deps: RevocationsDependencies;
   /** where the key had to be replaced and could not be saved */
   #unsavedKey: PrivateKey | undefined;
@@ -83,7 +83,7 @@ export class Revocations {
       if ('jti' in each) list.tokens[each.jti] = wall;
       else list.subjects[each.subject] = this.generation(each.subject) + 1;
     }
-    if (sizeOf(list) > MOST_REVOCATIONS) {
+    if (sizeOf(list) > REVOCATION_LIMIT) {
       this.#replaceKey();
       return true;
     }

@@ -110,6 +110,7 @@ export const cases: AgreementCase[] = [
   accepts('a dotted name', { name: 'plant.a-1' }),
   refuses('a name with an underscore', { name: 'plant_a' }),
   refuses('an empty name', { name: '' }),
+  refuses('the name of what is deployed on a machine', { name: 'skerry-agent' }),
   refuses('an id of zero', { id: 0 }),
   accepts('the greatest id', { id: 2 ** 31 - 1 }),
   refuses('an id beyond it', { id: 2 ** 31 }),

@@ -12,11 +12,17 @@ import {
   READY_COLUMN,
   type ResourceDefinition,
 } from '../meta.ts';
+import { LOCAL_APPLICATION } from '../names.ts';
 import { withRules } from '../rules.ts';
 import { atomicList, integer, mapList, object, oneOf, text } from '../schema.ts';
 import { busConfigSchema, microserviceSchema, templateRefSchema } from './microservice.ts';
 
 const identity = IDENTITIES.uuidAndId;
+
+const RESERVED = {
+  name: LOCAL_APPLICATION,
+  message: `the name ${LOCAL_APPLICATION} is reserved for what is deployed on a machine without a controller`,
+} as const;
 
 export const applicationSpecSchema = withRules(
   object({
@@ -31,7 +37,7 @@ export const applicationSpecSchema = withRules(
       .optional()
       .describe('Its microservices: the containers and where they run.'),
   }),
-  [nameRule, isSystemRule],
+  [nameRule, isSystemRule, { rule: 'not', field: 'name', value: RESERVED.name, message: RESERVED.message }],
 );
 
 export const applicationStatusSchema = object({
@@ -81,6 +87,7 @@ export const applicationResource = {
   spec: applicationSpecSchema,
   status: applicationStatusSchema.default({ observedGeneration: -1 }),
   identity,
+  reservedName: RESERVED,
   conditions: [
     'Ready',
     'Reconciling',

@@ -35,7 +35,7 @@ type Subject = Pick<MicroserviceView, 'uuid' | 'application' | 'name'> & { servi
  */
 export class ServiceAccounts {
   readonly #deps: ServiceAccountsDependencies;
-  /** what each directory says and until when its token is valid, by microservice; those of an earlier process are replaced */
+  /** what each directory says and until when its token is valid, by microservice; what an earlier process wrote is replaced */
   readonly #written = new Map<string, { said: string; jti: string; until: number }>();
   #problem = '';
 

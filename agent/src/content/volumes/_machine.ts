@@ -64,10 +64,11 @@ export class VolumeMachine {
           database.saveValue(name, value);
         },
       },
-      clock: { now: () => this.now, wall: () => this.wall, after: () => () => {} },
+      clock: { now: () => this.now, wall: () => this.wall, after: (_ms, callback) => this.#sleep(callback) },
       log: silentLog,
       observed: this.#observed(),
-      sentView: () => undefined,
+      views: () => new Map(),
+      sourceOf: () => 'managed' as const,
       engine: {
         allBinds: async () => {
           this.counted.engine++;
@@ -96,6 +97,25 @@ export class VolumeMachine {
       },
       record,
     };
+  }
+
+  #sleeper = Promise.withResolvers<() => void>();
+
+  #sleep(callback: () => void): () => void {
+    this.#sleeper.resolve(callback);
+    return () => {};
+  }
+
+  /** Resolves when the part sleeps. */
+  async sleeps(): Promise<void> {
+    await this.#sleeper.promise;
+  }
+
+  /** Ends the sleep of the part. */
+  async wake(): Promise<void> {
+    const { promise } = this.#sleeper;
+    this.#sleeper = Promise.withResolvers();
+    (await promise)();
   }
 
   /** The agent starts again; the steady clock is another one. */

@@ -6,13 +6,14 @@ import { destroyRefusal, type VolumeFacts } from './rules.ts';
 import { GRACE, updateUnreferenced } from './unreferenced.ts';
 import { isWanted, wantedVolumes } from './wanted.ts';
 
+const NO_VIEWS = { views: () => [], sourceOf: () => 'local' as const };
 const A = 'a'.repeat(8);
 const B = 'b'.repeat(8);
 const OF_A = { uuid: A, name: 'db' };
 const POOL = { uuid: null, name: 'pool' };
 
 const facts = (change: Partial<VolumeFacts> = {}): VolumeFacts => ({
-  wanted: wantedVolumes([], () => []),
+  wanted: wantedVolumes([], NO_VIEWS),
   records: new Map([
     [`data/${A}/db`, { at: 0, since: 0 }],
     ['shared/pool', { at: 0, since: 0 }],
@@ -22,10 +23,10 @@ const facts = (change: Partial<VolumeFacts> = {}): VolumeFacts => ({
   isControlPlane: () => false,
   ...change,
 });
-const wantsA = { wanted: wantedVolumes([having(A, 'db', '+pool')], () => []) };
+const wantsA = { wanted: wantedVolumes([having(A, 'db', '+pool')], NO_VIEWS) };
 const unknown = { wanted: undefined };
 const mounted = { mountedBy: () => 'the container x' };
-const unclear = { wanted: wantedVolumes([makeHold(B)], () => []) };
+const unclear = { wanted: wantedVolumes([makeHold(B)], NO_VIEWS) };
 const controlPlane = { isControlPlane: (uuid: string) => uuid === A };
 const cleanup = { now: 0, records: new Map([[`data/${A}/db`, { at: 0, since: 0, cleanup: true as const }]]) };
 
@@ -70,13 +71,13 @@ test.each(CASES)('%s when %s: destroyed or not', (way, _, key, change, without, 
 
 test('a shared volume is wanted by the desired view, by the view as it was sent, and by the view of the last run', () => {
   const views = [having(A, '+sent'), having(A, '+good')].flatMap((entry) => (entry.kind === 'run' ? [entry.view] : []));
-  const wanted = wantedVolumes([having(A, '+next')], () => views);
+  const wanted = wantedVolumes([having(A, '+next')], { ...NO_VIEWS, views: () => views });
   expect(['next', 'sent', 'good', 'other'].map((name) => isWanted(`shared/${name}`, wanted))).toEqual([
     ...[true, true, true, false],
   ]);
   // An entry on hold has the names of its last view.
-  expect(wantedVolumes([makeHold(A)], () => views)?.shared.get('good')).toEqual([
-    { uuid: A, application: 'app', name: makeView({ uuid: A }).name },
+  expect(wantedVolumes([makeHold(A)], { ...NO_VIEWS, views: () => views })?.shared.get('good')).toEqual([
+    { uuid: A, application: 'app', name: makeView({ uuid: A }).name, source: 'local' },
   ]);
 });
 
@@ -87,8 +88,8 @@ const step = (wanted: VolumeFacts['wanted'], now: number) => ({
   now,
   wall: 7,
 });
-const NONE = wantedVolumes([], () => []);
-const WANTED = wantedVolumes([having(A)], () => []);
+const NONE = wantedVolumes([], NO_VIEWS);
+const WANTED = wantedVolumes([having(A)], NO_VIEWS);
 
 test('the time of a volume begins when nothing wants it, ends when something does, and begins anew with a lost record', () => {
   const first = updateUnreferenced(new Map(), step(NONE, 100));

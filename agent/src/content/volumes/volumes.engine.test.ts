@@ -12,12 +12,14 @@ import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import type { EngineFacts } from '../../engine-port/facts.ts';
 import { cleanUp, makeSpec, prepare } from '../../engines/_contract.ts';
 import { DockerEngine } from '../../engines/docker/engine.ts';
+import { FilledDisk } from '../../faults/_filled-disk.ts';
 import { systemClock } from '../../machine/clock.ts';
 import { followLinks, locate } from '../../machine/disk.ts';
 import { ownLimits } from '../../machine/machine.ts';
 import { mountsInUse } from '../../machine/mounts.ts';
 import { memoryDatabase } from '../../state/database.ts';
 import { prepareMounts } from '../../supervise/executors/mounts.ts';
+import { VolumeMachine } from './_machine.ts';
 import { Volumes } from './volumes.ts';
 
 /** Volumes that real containers and the machine have mounted, on every engine. */
@@ -35,7 +37,8 @@ for (const { kind, url } of inject('engines'))
     const volumes = new Volumes({
       ...{ directory, database: memoryDatabase(), clock: systemClock(), log: silentLog, engine, mountsInUse },
       observed: { desired: [], knowsAll: true, record: () => undefined },
-      sentView: () => undefined,
+      views: () => new Map(),
+      sourceOf: () => 'managed' as const,
       places: { follow: followLinks, locate },
       isControlPlane: () => false,
     });
@@ -177,7 +180,7 @@ for (const { kind, url } of inject('engines'))
     });
 
     test('stay whole or are new for a container that is made while they are destroyed', async () => {
-      for (let round = 0; round < 5; round++) {
+      for (let round = 0; round < 3; round++) {
         mkdirSync(join(path, 'deep'), { recursive: true });
         writeFileSync(join(path, 'deep/file'), 'precious');
         const [id] = await Promise.all([volumes.whileVolumesStay(own), destroy(false).catch(() => {})]);
@@ -189,3 +192,47 @@ for (const { kind, url } of inject('engines'))
       }
     });
   });
+
+describe('a disk', () => {
+  const A = 'a'.repeat(8);
+
+  /** A machine whose volumes are on a small file system of their own. */
+  function small(): { machine: VolumeMachine; disk: FilledDisk } {
+    const machine = new VolumeMachine();
+    mkdirSync(machine.directory);
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m,nr_inodes=2048', 'tmpfs', machine.directory]);
+    onTestFinished(() => void execFileSync('umount', [machine.directory]));
+    machine.mounts = mountsInUse();
+    machine.make(A, 'db');
+    return { machine, disk: new FilledDisk(machine.directory) };
+  }
+
+  test('that is read-only keeps a volume, and the error says so', async () => {
+    const { machine, disk } = small();
+    disk.make('ro');
+    const text = /nothing was destroyed: volume db of a+: the disk refuses it: .*EROFS/;
+    await expect(machine.volumes.destroyPrivate(A, 'db', false)).rejects.toMatchObject({
+      ...{ code: 'UNAVAILABLE', message: expect.stringMatching(text) },
+    });
+    expect(await machine.volumes.prune({ yes: true, force: true, dryRun: false })).toMatchObject({
+      ...{ status: 'partial', deleted: [], skipped: [{ name: 'db', reason: expect.stringMatching(text) }] },
+    });
+    expect(machine.has(A, 'db')).toBe(true);
+    disk.make('rw');
+    await machine.volumes.destroyPrivate(A, 'db', false);
+    expect(await machine.volumes.list()).toEqual([]);
+  });
+
+  test('that is full gives up a volume', async () => {
+    const { machine, disk } = small();
+    disk.fill();
+    for (let n = 0; ; n++)
+      try {
+        mkdirSync(join(machine.directory, `none-${n}`));
+      } catch {
+        break;
+      }
+    await machine.volumes.destroyPrivate(A, 'db', false);
+    expect(await machine.volumes.list()).toEqual([]);
+  });
+});

@@ -39,7 +39,7 @@ test('the claims are the directories on the disk, with who wants them, and since
   symlinkSync('/etc', machine.pathOf({ uuid: A, name: 'link' }));
   writeFileSync(machine.pathOf({ uuid: A, name: 'file' }), '');
   machine.want(having(A, 'a', 'z', '+pool'), having('c'.repeat(8), '+pool'));
-  const consumer = (uuid: string) => ({ uuid, application: 'app', name: `m${uuid.slice(0, 2)}` });
+  const consumer = (uuid: string) => ({ uuid, application: 'app', name: `m${uuid.slice(0, 2)}`, source: 'managed' });
   const base = { kind: 'workload', hostPath: expect.stringContaining(`${machine.directory}/`) };
   const since = { unreferencedAt: '2026-01-01T00:00:00.000Z' };
   expect(await machine.volumes.list()).toEqual([
@@ -173,6 +173,27 @@ describe('the grace', () => {
     machine.want(having(A, 'db'));
     machine.want();
     expect(await isDue()).toBe(false);
+  });
+
+  test('is saved every ten minutes while something waits for it, and never afterwards', async () => {
+    const stop = new AbortController();
+    const done = machine.volumes.run(stop.signal);
+    const turns = async (count: number) => {
+      const before = machine.counted.writes;
+      for (let n = 0; n < count; n++) {
+        await machine.sleeps();
+        pass(600_000);
+        await machine.wake();
+      }
+      await machine.sleeps();
+      return machine.counted.writes - before;
+    };
+    expect(await turns(3)).toBe(3);
+    pass(DAY);
+    await turns(1);
+    expect(await turns(3)).toBe(0);
+    stop.abort();
+    await done;
   });
 
   test('a mark that cannot be saved is refused', async () => {

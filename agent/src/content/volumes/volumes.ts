@@ -8,6 +8,7 @@ import {
   isVolumeName,
   type PrunedVolume,
   type VolumeClaim,
+  type VolumeConsumer,
   type VolumeKey,
   type VolumePruneReport,
   volumeSubpath,
@@ -20,6 +21,7 @@ import { CountedTime } from './counted-time.ts';
 import { createMountIndex, type Use } from './mount-index.ts';
 import { claimOf, destroyRefusal, type VolumeFacts } from './rules.ts';
 import {
+  graceLeft,
   readUnreferenced,
   type Unreferenced,
   type UnreferencedRecords,
@@ -40,8 +42,10 @@ export interface VolumesDependencies {
   clock: Clock;
   log: Log;
   observed: Pick<Observed, 'desired' | 'knowsAll' | 'record'>;
-  /** the view of a microservice as the controller sent it last */
-  sentView(uuid: string): MicroserviceView | undefined;
+  /** views as they were sent, or deployed on the machine, by microservice */
+  views(): ReadonlyMap<string, MicroserviceView>;
+  /** who wants a microservice: a controller, or the machine itself */
+  sourceOf(uuid: string): VolumeConsumer['source'];
   engine: BindsPort;
   places: { follow(path: string): string; locate(paths: readonly string[]): string[] };
   /** the mounts of this machine, in whatever namespace */
@@ -193,12 +197,13 @@ export class Volumes implements Part<never> {
 
   /** The volumes that are wanted at this moment. */
   #wantedNow(): WantedVolumes | undefined {
-    const { observed, sentView } = this.#deps;
+    const { observed, sourceOf } = this.#deps;
     const entries = observed.knowsAll ? observed.desired : undefined;
     if (this.#wanted?.entries !== entries || !this.#wanted) {
+      const known = this.#deps.views();
       const views = (uuid: string) =>
-        [sentView(uuid), observed.record(uuid)?.lastGood].filter((view) => view !== undefined);
-      this.#wanted = { entries, volumes: wantedVolumes(entries, views) };
+        [known.get(uuid), observed.record(uuid)?.lastGood].filter((view) => view !== undefined);
+      this.#wanted = { entries, volumes: wantedVolumes(entries, { views, sourceOf }) };
     }
     return this.#wanted.volumes;
   }
@@ -214,11 +219,18 @@ export class Volumes implements Part<never> {
     if (this.#records !== this.#saved) this.#save();
   }
 
+  /** Whether counted time changes something. */
+  #isWaiting(): boolean {
+    const now = this.#time.advance(this.#wantedNow() !== undefined);
+    return [...this.#records.values()].some((record) => graceLeft(record, now) !== undefined);
+  }
+
   /** Saves the notes, and the time by which they count. */
   #save(): void {
     const { database } = this.#deps;
     const records = this.#records;
-    if (records === this.#saved && records.size === 0) return;
+    // Nothing is written to the disk while nothing changes.
+    if (records === this.#saved && !this.#isWaiting()) return;
     try {
       // First: notes are never ahead of a time that was saved, or they would begin anew.
       database.saveValue('countedTime', String(Math.ceil(this.#time.advance(this.#wantedNow() !== undefined))));

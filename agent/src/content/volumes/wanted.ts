@@ -18,7 +18,10 @@ export interface WantedVolumes {
  */
 export function wantedVolumes(
   entries: readonly Entry[] | undefined,
-  views: (uuid: string) => readonly MicroserviceView[],
+  {
+    views,
+    sourceOf,
+  }: { views(uuid: string): readonly MicroserviceView[]; sourceOf(uuid: string): VolumeConsumer['source'] },
 ): WantedVolumes | undefined {
   if (!entries) return undefined;
   const microservices = new Map<string, VolumeConsumer>();
@@ -28,7 +31,7 @@ export function wantedVolumes(
     const { uuid } = entry;
     const known = entry.kind === 'run' ? [entry.view, ...views(uuid)] : views(uuid);
     const { application = '', name = '' } = entry.kind === 'hold' && entry.name ? entry : (known[0] ?? {});
-    const consumer = { uuid, application, name };
+    const consumer = { uuid, application, name, source: sourceOf(uuid) };
     microservices.set(uuid, consumer);
     if (known.length === 0) isEachShared = true;
     for (const volume of new Set(known.flatMap(sharedNames)))

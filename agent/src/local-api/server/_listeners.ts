@@ -11,7 +11,7 @@ export const WAYS = ['socket', 'loopback', 'loopback over TLS', 'bridge'] as con
 export type Way = (typeof WAYS)[number];
 export const listenerOf = (way: Way): Listener => (way === 'loopback over TLS' ? 'loopback' : way);
 
-export interface Reply {
+interface Reply {
   status: number;
   body: Record<string, unknown> & { error?: { code: string; message: string } };
 }
@@ -24,8 +24,8 @@ export type Ask = (
 ) => Promise<Reply>;
 
 /** Serves a local API on all three listeners. Their connections are kept. */
-export async function onAllListeners(local: LocalAgent, api: LocalApi): Promise<Ask> {
-  const deps = { api, clock: local.clock, log: silentLog };
+export async function onAllListeners(local: LocalAgent, api: LocalApi, log = silentLog): Promise<Ask> {
+  const deps = { api, clock: local.clock, log };
   const socketPath = `${local.folder}/all.sock`;
   const socket = await listenOnSocket(socketPath, local.folder, deps);
   const loopback = await listenOnLoopback(0, local.authority, deps);

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Clock } from '../../../../src/lib/clock.ts';
 import type { Log } from '../../../../src/lib/log.ts';
 import { createTokenBuckets } from '../../../../src/lib/token-bucket.ts';
-import type { Identified, Listener } from './authenticate.ts';
+import type { IdentifiedCaller, Listener } from './authenticate.ts';
 import type { LocalRoute } from './route.ts';
 
 /** A request that was answered, or whose client did not wait for the answer. */
@@ -10,11 +10,11 @@ export interface AnsweredRequest {
   method: string;
   /** absent where there is none, or where the caller may not know */
   route?: Pick<LocalRoute, 'path' | 'operation'>;
-  /** absent: the client was gone */
+  /** absent: the client had disconnected */
   status?: number;
   milliseconds: number;
   listener: Listener;
-  identified: Identified;
+  identified: IdentifiedCaller;
 }
 
 /** Lines of one listener at once, and then per second. A container or a user can send any number of requests. */
@@ -22,7 +22,7 @@ const LINES = { burst: 30, perSecond: 0.1 };
 
 /**
  * Returns a function that logs requests: `api.reject` where access was refused, `api.access` else. Changes are logged as usual
- * work, reads for debugging alone. Neither paths nor queries are logged, which may have what is secret.
+ * work, reads for debugging alone. Neither paths nor queries are logged, which may have secrets.
  */
 export function createAccessLog({ log, clock }: { log: Log; clock: Clock }): (request: AnsweredRequest) => void {
   const lines = createTokenBuckets({ ...LINES, clock });
@@ -32,7 +32,12 @@ export function createAccessLog({ log, clock }: { log: Log; clock: Clock }): (re
     const isRejected = status === 401 || status === 403;
     const fields = {
       event: isRejected ? 'api.reject' : 'api.access',
-      ...{ method, route: route?.path ?? 'none', status: status ?? 'gone', durationMs: Math.round(milliseconds) },
+      ...{
+        method,
+        route: route?.path ?? 'none',
+        status: status ?? 'disconnected',
+        durationMs: Math.round(milliseconds),
+      },
       ...{ listener, caller: identified.kind },
       ...('claims' in identified && { jti: digestOf(identified.claims.jti) }),
     };

@@ -19,15 +19,15 @@ export interface AccessAgent {
 }
 
 /** Who asks, before it is known what for. */
-export type Identified =
+export type IdentifiedCaller =
   | { kind: 'nobody' }
   | { kind: 'admin'; claims: Claims }
   | { kind: 'workload'; claims: Claims; microservice: string };
 
-const NOBODY: Identified = { kind: 'nobody' };
+const NOBODY: IdentifiedCaller = { kind: 'nobody' };
 
 /** Whose token an Authorization header has. A token for neither of both uses counts for none. */
-export function identify(authorization: string | undefined, { tokens }: AccessAgent): Identified {
+export function identify(authorization: string | undefined, { tokens }: AccessAgent): IdentifiedCaller {
   const [, token] = /^Bearer (\S+)$/.exec(authorization ?? '') ?? [];
   const claims = token === undefined ? undefined : tokens.verify(token);
   if (!claims) return NOBODY;
@@ -38,7 +38,7 @@ export function identify(authorization: string | undefined, { tokens }: AccessAg
 
 /** A request that reached a listener, as far as access depends on it. */
 export interface Approach {
-  identified: Identified;
+  identified: IdentifiedCaller;
   listener: Listener;
   agent: AccessAgent;
 }

@@ -118,17 +118,17 @@ describe('a form with a manifest', () => {
 
   const frame = Buffer.byteLength(file('manifest', '') + end);
 
-  test('of 16 MiB is read', async () => {
+  test('is read up to 16 MiB', async () => {
     const { status, body } = await send(file('manifest', 'x'.repeat(FORM_BYTES - frame)) + end);
     expect([status, body.bytes]).toEqual([200, FORM_BYTES - frame]);
   });
 
-  test('of one byte more gets 413', async () => {
+  test('gets 413 for one byte more', async () => {
     const { status, body } = await send(file('manifest', 'x'.repeat(FORM_BYTES - frame + 1)) + end);
     expect([status, body.error?.code]).toEqual([413, 'PAYLOAD_TOO_LARGE']);
   });
 
-  test('that does not say its length gets 413 as soon as it is too large, and the rest is not kept', async () => {
+  test('gets 413 as soon as it is too large where it does not say its length', async () => {
     const socket = connect(port, '127.0.0.1').on('error', () => {});
     socket.write(
       `POST /apply HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: ${TYPE}\r\ntransfer-encoding: chunked\r\n\r\n`,

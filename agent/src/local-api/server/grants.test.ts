@@ -93,6 +93,12 @@ describe('the token of a microservice', () => {
     expect((await ask('POST', '/v1/ms/alien/stop')).status).toBe(404);
   });
 
+  test('removes a microservice with a role that allows it, and lets no volume go', async () => {
+    await grant([rule({ verbs: ['delete'] })], '/v1/ms', 403);
+    expect((await ask('DELETE', '/v1/ms/db?cleanup=true')).status).toBe(403);
+    expect((await ask('DELETE', '/v1/ms/db')).status).toBe(200);
+  });
+
   test('loses at once what its role no longer allows, also with an older token', async () => {
     const older = token();
     await grant([], '/v1/ms', 403);

@@ -42,7 +42,7 @@ export interface LocalReply<R = unknown> {
   schema: () => z.ZodType<unknown, R>;
   /** of each line, where the handler may return lines, which are sent one by one */
   line?: () => z.ZodType;
-  /** 200 where it is absent. 202: the work has begun and goes on. With a condition: 200 where it does not hold. */
+  /** 200 where it is absent. 202: the work has begun. With a condition: 200 where it does not hold. */
   status?: 202 | { other: 202 | 503; when: (data: NoInfer<R>) => boolean };
 }
 

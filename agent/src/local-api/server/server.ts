@@ -278,7 +278,7 @@ function noteAccess(
     if (isDone) return;
     isDone = true;
     const { route } = noted;
-    const labels = { operation: route?.operation ?? 'none', status: String(status ?? 'gone') };
+    const labels = { operation: route?.operation ?? 'none', status: String(status ?? 'disconnected') };
     api.agent.metrics.add('localApiRequests', labels);
     const milliseconds = clock.now() - began;
     logAccess({ method, ...(route && { route }), ...(status && { status }), milliseconds, listener, identified });

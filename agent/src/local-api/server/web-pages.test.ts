@@ -50,7 +50,7 @@ describe('a request', () => {
       for (const way of TCP) expect((await ask(way, 'GET', OWN, { token, headers: { host } })).status).toBe(200);
     });
 
-  test('of a page of this machine itself is served, if it has a token', async () => {
+  test('is served to a page of this machine itself, if it has a token', async () => {
     const headers = { origin: 'http://localhost:3000', 'sec-fetch-site': 'same-site' };
     expect((await ask('loopback', 'GET', OWN, { token, headers })).status).toBe(200);
     expect((await ask('loopback', 'GET', OWN, { headers })).status).toBe(401);

@@ -206,6 +206,8 @@ async function create(requester: Requester, { name, spec, rebuild }: Application
       `name: "${cut(name, SHOWN_NAME)}" must not begin with "${SYSTEM_APPLICATION_PREFIX}", as names of the system do: choose another name`,
       'name',
     );
+  const { reservedName } = applicationResource;
+  if (name === reservedName.name) throw invalid(`name: ${reservedName.message}: choose another name`, 'name');
   if (deps.self.isBusEnabled && TAKEN_ACCOUNT_NAMES.includes(name))
     throw invalid(
       `name: "${name}" is the name of an account of the system on the message bus: choose another name`,

@@ -94,7 +94,7 @@ function tokenRow() {
   });
 }
 
-/** What is known of a token; of a revoked one of an earlier process that is its id. */
+/** The row of a token; a token that an earlier process made and that was revoked has no more than its id. */
 function rowOf({ claims, rotatedFrom, revokedAt }: KnownToken): z.input<ReturnType<typeof tokenRow>> {
   const { jti, tokenUse, sub, iss, aud, iat, nbf, exp } = claims;
   return {

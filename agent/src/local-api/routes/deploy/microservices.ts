@@ -10,19 +10,22 @@ export interface DeployDependencies {
   agent: DeployingAgent & RowAgent & RemovingAgent;
 }
 
-const { route } = routesWith<DeployDependencies>('deploy');
+const { route, upload } = routesWith<DeployDependencies>('deploy');
 
 /** Microservices that are deployed on this machine, without a controller. */
 export const DEPLOY_MICROSERVICE_ROUTES = [
-  route({
+  upload({
     method: 'POST',
     path: '/v1/deploy/microservices:apply',
     operation: 'applyMicroservice',
     summary: 'Deploys a microservice by its manifest, or changes the one of this name; it is durable with the answer',
     access: 'admin',
-    body: manifestBody,
     errors: [409, 503],
-    reply: { form: 'envelope', schema: () => z.union([applyReply(), validReply()]) },
+    reply: {
+      form: 'envelope',
+      schema: () => z.union([applyReply(), validReply()]),
+      status: { other: 202, when: (data) => 'operationId' in data },
+    },
     handler: async ({ body, deps: { agent } }) => {
       const microservice = await judgedManifest(body.manifest, agent);
       if (body.dryRun) return { ...judged(microservice, agent), dryRun: true as const };
@@ -39,13 +42,12 @@ export const DEPLOY_MICROSERVICE_ROUTES = [
     reply: { form: 'envelope', schema: applyReply },
     handler: ({ params: { operationId }, deps: { agent } }) => agent.microserviceApplies.get(operationId),
   }),
-  route({
+  upload({
     method: 'POST',
     path: '/v1/deploy/microservices:validate',
     operation: 'validateMicroservice',
     summary: 'Judges the manifest of a microservice',
     access: 'admin',
-    body: manifestBody,
     reply: { form: 'envelope', schema: validReply },
     handler: async ({ body, deps: { agent } }) => judged(await judgedManifest(body.manifest, agent), agent),
   }),
@@ -86,15 +88,6 @@ export const DEPLOY_MICROSERVICE_ROUTES = [
       removeMicroservice(findRow(agent, id).uuid, agent, signal),
   }),
 ];
-
-function manifestBody() {
-  return z.object({
-    manifest: z.string(),
-    sourceName: z.string().optional(),
-    dryRun: z.boolean().default(false).describe('judge the manifest and change nothing'),
-    async: z.boolean().default(true).describe('accepted: an apply always answers when its work begins'),
-  });
-}
 
 function judged(microservice: Awaited<ReturnType<typeof judgedManifest>>, agent: DeployingAgent) {
   const { name, apiVersion, image } = microservice;

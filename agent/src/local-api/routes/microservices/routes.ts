@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { notSaved } from '../../../domain/agent-error.ts';
 import type { LogLine, LogOptions } from '../../../engine-port/logs.ts';
 import { isSignal } from '../../../machine/signals.ts';
+import { LocalApiError } from '../../server/errors.ts';
 import { choice, logFields, logLine, queryFlag, tailOf } from '../../server/fields.ts';
 import { collect, mapLines, withTime } from '../../server/lines.ts';
 import { type LocalCall, routesWith } from '../../server/route.ts';
@@ -141,8 +142,10 @@ export const MICROSERVICE_ROUTES = [
       }),
     errors: [404, 503],
     reply: { form: 'envelope', schema: actedReply },
-    handler: async ({ params, query: { cleanup }, signal, caller: { reach }, deps: { agent } }) => {
+    handler: async ({ params, query: { cleanup }, signal, caller: { reach, microservice }, deps: { agent } }) => {
       const { id } = findMicroservice(agent, params.id, reach);
+      if (cleanup && microservice)
+        throw new LocalApiError('FORBIDDEN', "cleanup is about volumes, which are the admin's alone: leave it out");
       const removed = await removeMicroservice(id, agent, signal);
       // A microservice that is still wanted gets no mark: the warning says that it is.
       if (cleanup) await agent.volumes.markForCleanup(id);

@@ -130,7 +130,7 @@ export const AGENT_METRICS = {
   ),
   localApiRequests: counter('edge_agent_local_api_requests_total', 'requests', 'Requests to the local API.', {
     operation: 'name of the operation in docs/local-api.openapi.json, or none',
-    status: 'HTTP status, or gone: the client did not wait',
+    status: 'HTTP status, or disconnected: the client did not wait',
   }),
   storeErrors: counter(
     'edge_agent_store_errors_total',

@@ -147,7 +147,10 @@ function volume() {
 }
 
 function claimReply() {
-  const consumer = z.object({ uuid: z.string(), application: z.string(), name: z.string() });
+  const consumer = z.object({
+    ...{ uuid: z.string(), application: z.string(), name: z.string() },
+    source: z.enum(['managed', 'local']),
+  });
   return z.object({
     ...volume(),
     consumers: z.array(consumer).describe('desired microservices that have it'),
