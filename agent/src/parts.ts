@@ -12,7 +12,6 @@ import type { Config, LogLevel } from './domain/config.ts';
 import { AGENT_VERSION } from './domain/names.ts';
 import type { Part } from './domain/part.ts';
 import type { PolicyContext } from './domain/policy.ts';
-import { localRegistryNumber } from './domain/registry-number.ts';
 import {
   isRemoving,
   isWatching,
