@@ -286,6 +286,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
   const reporter = new Reporter({
     ...{ clock, startedAt, machine, identity, responses, actions, inventory, supervisor, settings, parts, link },
     reported: (statuses) => own.reported(statuses),
+    runtimeClasses: () => runtimeClasses.all,
     cdiDevices: deps.cdiDevices,
     refusedSettings: () => refusedSettings(settingsSources()),
     fileProblems: deps.fileProblems,
