@@ -162,6 +162,8 @@ const EVENTS: Record<string, (world: World) => Promise<readonly string[] | undef
     remove: (w) => {
       const [uuid] = w.pick(w.of('deployed', 'kept')) ?? [];
       if (!uuid) return undefined;
+      // What is removed is free for a controller that sends its uuid.
+      if (w.isNode) w.deliver();
       w.agent.own.remove(uuid);
       w.model.delete(uuid);
       return [uuid];
@@ -205,6 +207,8 @@ const EVENTS: Record<string, (world: World) => Promise<readonly string[] | undef
     provision: async (w) => {
       if (w.isNode) return undefined;
       w.controller.flags = {};
+      // Else the last report of the former membership counts.
+      w.controller.said = {};
       // The controller sends some of what it had left to the machine.
       const back = w.of('kept').filter(([, { isRunning, isLost }]) => isRunning && !isLost && w.random() < 0.5);
       for (const [, one] of back) one.source = 'managed';
