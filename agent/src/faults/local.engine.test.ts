@@ -110,7 +110,7 @@ describe('an agent that is killed at any write of', () => {
             home.process?.once('message', () => resolve());
             home.process?.send({ arm: at, of: 'all' });
           });
-        // Every moment by night; by day those of the row, and every sixth of what follows.
+        // Every moment by night; by day the moments of the row, and every sixth after them.
         for (let at = 1; ; at += LONG || at < 2 ? 1 : 6) {
           if (from) expect((await deploy(from)).code).toBe(0);
           else if ((await home.containers()).length > 0)

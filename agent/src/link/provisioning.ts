@@ -30,7 +30,7 @@ export interface ProvisioningDependencies {
   /** microservices on this machine */
   microservices(): string[];
   /** whether a microservice is the machine's own, of which the controller does not know */
-  isOwn(uuid: string): boolean;
+  isMachinesOwn(uuid: string): boolean;
   /** fetches the authority that a join string names */
   fetchAuthority(controllerUrl: string, digest: string): Promise<string>;
 }
@@ -61,12 +61,12 @@ export class Provisioning {
    * it: a machine that cannot save it stays a node.
    */
   async deprovision(scope: Scope, signal?: AbortSignal): Promise<{ controllerTold?: boolean }> {
-    const { identity, membership, microservices, isOwn } = this.#deps;
+    const { identity, membership, microservices, isMachinesOwn } = this.#deps;
     const { node } = identity.current;
     if (!node && (scope === 'local' || microservices().length === 0))
       throw new AgentError('CONFLICT', 'the agent is not provisioned');
     return this.#alone(async () => {
-      const removed = scope === 'all' ? microservices().filter((uuid) => !isOwn(uuid)) : [];
+      const removed = scope === 'all' ? microservices().filter((uuid) => !isMachinesOwn(uuid)) : [];
       // It has the key of the membership that ends.
       const client = node && membership.newClient(node.controllerUrl, node.ca, node);
       try {

@@ -153,7 +153,12 @@ export class LocalAgent implements AsyncDisposable {
   }
 
   ask(method: string, path: string, body?: unknown, bearer: string | undefined = this.token): Promise<Asked> {
-    return this.#ask(method, path, bearer ? { authorization: `Bearer ${bearer}` } : {}, body === undefined ? undefined : JSON.stringify(body));
+    return this.#ask(
+      method,
+      path,
+      bearer ? { authorization: `Bearer ${bearer}` } : {},
+      body === undefined ? undefined : JSON.stringify(body),
+    );
   }
 
   /** Sends a manifest as a multipart form. */

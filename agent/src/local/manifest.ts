@@ -17,7 +17,7 @@ import { imageReference, microserviceSchema } from '../../../src/api/v3/microser
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import { containerMembers } from '../../../src/wire/container.ts';
 import { canonicalJson } from '../../../src/wire/digest.ts';
-import { parseYaml, YamlError } from '../../../src/yaml/documents.ts';
+import { readYaml, YamlError } from '../../../src/yaml/documents.ts';
 import { yamlText } from '../../../src/yaml/text.ts';
 import { AgentError } from '../domain/agent-error.ts';
 import { issueText } from '../domain/issue-text.ts';
@@ -92,7 +92,7 @@ function documentOf(source: string): unknown {
   if (source.length > MANIFEST_LIMIT)
     throw invalid(`the manifest has ${source.length} characters; at most ${MANIFEST_LIMIT} are read`);
   try {
-    return withoutNulls(parseYaml(source), structuralOf(manifestSchema));
+    return withoutNulls(readYaml(source), structuralOf(manifestSchema));
   } catch (error) {
     if (error instanceof YamlError) throw invalid(`the manifest: ${error.message}`);
     throw error;

@@ -1,5 +1,5 @@
 import { sleep } from '../../../../src/lib/clock.ts';
-import { parseYaml, YamlError } from '../../../../src/yaml/documents.ts';
+import { readYaml, YamlError } from '../../../../src/yaml/documents.ts';
 import { CliError } from '../../local-api/client.ts';
 import { systemClock } from '../../machine/clock.ts';
 import { readText } from '../../machine/disk.ts';
@@ -71,7 +71,7 @@ export const DEPLOY_COMMANDS: readonly Command[] = [
 function kindOf(manifest: string, file: string): Kind {
   let document: unknown;
   try {
-    document = parseYaml(manifest);
+    document = readYaml(manifest);
   } catch (error) {
     if (error instanceof YamlError) throw new CliError('INVALID_ARGUMENT', `${file}: ${error.message}`);
     throw error;
