@@ -138,6 +138,12 @@ const RUNS: readonly Run[] = [
     command: tests('engine', 'agent/src/content/registries'),
   },
   {
+    name: 'images',
+    about:
+      'archives of images in every form, and an engine that is killed while it loads and pulls, on docker and podman',
+    command: tests('engine', 'agent/src/content/images'),
+  },
+  {
     name: 'controller-faults',
     about: 'the controller killed before and after each of its writes',
     command: tests('e2e', 'e2e/controller-faults.test.ts'),

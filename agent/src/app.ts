@@ -8,7 +8,9 @@ import type { OtherAgentContainer } from './engine-port/ownership.ts';
 import type { Scope } from './link/membership.ts';
 import type { ManifestMicroservice } from './local/manifest.ts';
 import { deployRefusal } from './local/refusal.ts';
+import type { ArtifactPullMembers } from './local-api/routes/content/artifact-pulls.ts';
 import type { ApplyMembers } from './local-api/routes/deploy/deploy-microservice.ts';
+import type { RuntimeClassMembers } from './local-api/routes/deploy/runtime-class-changes.ts';
 import type { LoadMembers, PullMembers } from './local-api/routes/images/routes.ts';
 import { Operations } from './local-api/server/operations.ts';
 import { createParts } from './parts.ts';
@@ -27,6 +29,7 @@ export function createAgent(config: Config, deps: AgentDependencies) {
   const { supervisor, inventory, settings, pruning, content, images, systemFiles, artifacts, sessions, tunnel, parts } =
     rest;
   const { actions, reporter, membership, provisioning, own, volumes, apply, applyLogging } = rest;
+  const { registries, localArtifacts, runtimeClasses } = rest;
   const { clock, log, database, machine } = deps;
   /** of everything that was begun for the local API */
   const over = new AbortController();
@@ -104,9 +107,17 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     /** Why this machine takes no such microservice, for people. */
     refusalOf: (microservice: ManifestMicroservice): string | undefined =>
       deployRefusal(microservice, {
-        ...{ policy, facts: supervisor.facts },
+        ...{ policy, facts: supervisor.facts, runtimeOf: (name) => runtimeClasses.runtimeOf(name) },
         registries: own.within(responses.sent).registries,
       }),
+    /** the registries, models, knowledge and runtime classes of the machine itself */
+    ...{ registries, localArtifacts, runtimeClasses },
+    artifactPulls: {
+      models: new Operations<ArtifactPullMembers>({ clock, signal: over.signal }),
+      knowledge: new Operations<ArtifactPullMembers>({ clock, signal: over.signal }),
+    },
+    runtimeClassApplies: new Operations<RuntimeClassMembers>({ clock, signal: over.signal }),
+    runtimeClassDeletes: new Operations<RuntimeClassMembers>({ clock, signal: over.signal }),
     microserviceApplies: new Operations<ApplyMembers>({ clock, signal: over.signal }),
     get connection() {
       return membership.connection;

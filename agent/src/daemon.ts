@@ -18,7 +18,10 @@ import { settingsWithoutEffect } from './domain/settings-without-effect.ts';
 import { ENGINE_SOCKETS, findEngineUrl, socketOf } from './engines/find.ts';
 import { openEngine } from './engines/open.ts';
 import { fetchAuthority } from './link/trust.ts';
+import { localArtifactSchema } from './local/artifacts.ts';
+import { localRegistrySchema } from './local/registries.ts';
 import { localRowSchema } from './local/row.ts';
+import { localRuntimeClassSchema } from './local/runtime-classes.ts';
 import { changeSettings } from './local-api/routes/system/change-settings.ts';
 import { ControlChannels } from './local-api/routes/workload/control-channels.ts';
 import { localApi } from './local-api/routes.ts';
@@ -122,6 +125,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       : [];
   };
 
+  const localRows = (kind: string) => join(config.diskDirectory, 'local', kind);
   const engineUrl = findEngineUrl(config);
   const engineSocket = socketOf(engineUrl);
   const authority = new LocalAuthority({
@@ -138,7 +142,13 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     identity: identityFile(join(config.diskDirectory, 'identity.json'), clock.wall, (path) =>
       log.error({ setAside: path }, 'The identity could not be read and was set aside; provision the agent again'),
     ),
-    ownMicroservices: openRows(join(config.diskDirectory, 'local', 'microservices'), localRowSchema),
+    ownMicroservices: openRows(localRows('microservices'), localRowSchema),
+    localRegistries: openRows(localRows('registries'), localRegistrySchema),
+    localArtifacts: {
+      models: openRows(localRows('models'), localArtifactSchema),
+      knowledge: openRows(localRows('knowledge'), localArtifactSchema),
+    },
+    localRuntimeClasses: openRows(localRows('runtime-classes'), localRuntimeClassSchema),
     machine: localMachine(config.diskDirectory),
     policy,
     fileProblems: () =>

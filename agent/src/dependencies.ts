@@ -3,12 +3,16 @@ import type { Clock } from '../../src/lib/clock.ts';
 import type { Log } from '../../src/lib/log.ts';
 import type { AgentConfig } from '../../src/wire/agent.ts';
 import type { ArtifactsDependencies, ArtifactsPart } from './content/artifacts/artifacts.ts';
+import type { ArtifactKind } from './domain/artifact.ts';
 import type { LogLevel } from './domain/config.ts';
 import type { Random } from './domain/jitter.ts';
 import type { PathFacts, Policy } from './domain/policy.ts';
 import type { Engine } from './engine-port/engine.ts';
 import type { Transport } from './link/client.ts';
+import type { LocalArtifact } from './local/artifacts.ts';
+import type { LocalRegistry } from './local/registries.ts';
 import type { LocalRow } from './local/row.ts';
+import type { LocalRuntimeClass } from './local/runtime-classes.ts';
 import type { CdiDevices } from './machine/cdi.ts';
 import type { Machine } from './machine/machine.ts';
 import type { MountedFiles } from './machine/mounted-files.ts';
@@ -33,6 +37,9 @@ export interface AgentDependencies {
   identity: IdentityStore;
   /** the microservices of the machine itself */
   ownMicroservices: Rows<LocalRow>;
+  localRegistries: Rows<LocalRegistry>;
+  localArtifacts: Readonly<Record<ArtifactKind, Rows<LocalArtifact>>>;
+  localRuntimeClasses: Rows<LocalRuntimeClass>;
   machine: Machine;
   /** how requests to the controller are sent; absent: by HTTP */
   transport?: Transport;

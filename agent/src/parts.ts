@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
-import type { AgentConfig, RegistryView } from '../../src/wire/agent.ts';
+import type { AgentConfig } from '../../src/wire/agent.ts';
 import { BusServer } from './bus/bus-server.ts';
 import { Images } from './content/images/images.ts';
 import { SystemFiles } from './content/system-files/system-files.ts';
@@ -28,7 +28,10 @@ import { Membership } from './link/membership.ts';
 import { Provisioning } from './link/provisioning.ts';
 import { Reporter } from './link/reporter.ts';
 import { SavedResponses } from './link/saved-responses.ts';
+import { LocalArtifacts } from './local/artifacts.ts';
 import { OwnMicroservices } from './local/own-microservices.ts';
+import { LocalRegistries } from './local/registries.ts';
+import { LocalRuntimeClasses } from './local/runtime-classes.ts';
 import { createAgentMetrics } from './local-api/routes/probes/metrics-page.ts';
 import { RouterPart } from './router/router.ts';
 import { Sessions } from './sessions/sessions.ts';
@@ -47,9 +50,6 @@ import { Updater } from './update/updater.ts';
 
 /** A disk whose size cannot be known. */
 const ENDLESS = { total: Infinity, available: Infinity };
-
-/** No registry is defined on this machine. */
-const NO_REGISTRIES: ReadonlyMap<number, RegistryView> = new Map();
 
 /**
  * Makes the parts of an agent, each after the parts that it is given; only events lead back. It is long because it names
@@ -93,11 +93,24 @@ export function createParts(config: Config, deps: AgentDependencies) {
   });
   const own = new OwnMicroservices({
     ...{ rows: deps.ownMicroservices, clock, log, observed: supervisor },
-    registries: () => NO_REGISTRIES,
-    changed: () => {
-      apply();
-      link.changed();
-    },
+    registries: () => registries.views,
+    runtimeOf: (name) => runtimeClasses.runtimeOf(name),
+    changed: () => changed(),
+  });
+  const changed = (numbers?: ReadonlySet<number>): void => {
+    apply(numbers);
+    link.changed();
+  };
+  const registries = new LocalRegistries({
+    ...{ rows: deps.localRegistries, clock, log, changed },
+    usersOf: (number) => [...own.usersOf(({ registryId }) => registryId === number), ...localArtifacts.usersOf(number)],
+  });
+  const runtimeClasses = new LocalRuntimeClasses({
+    ...{ rows: deps.localRuntimeClasses, clock, log },
+    facts: () => supervisor.facts,
+    managed: () => responses.sent.runtimeClasses,
+    usersOf: (name) => own.usersOf(({ runtime }) => runtime === name),
+    changed: () => changed(),
   });
   const inventory = new Inventory({
     ...{ engine, clock, log, supervisor, adoption },
@@ -144,6 +157,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     ...{ clock, random, log, metrics },
     platform: { os: 'linux', architecture },
     observed: supervisor,
+    own: () => localArtifacts.own,
     reach: () => ({ policy: policy.policy, ownAddresses: deps.ownAddresses }),
     room: async () => {
       const { diskLimit = Infinity } = settings();
@@ -156,6 +170,12 @@ export function createParts(config: Config, deps: AgentDependencies) {
       link.changed();
     },
     progressed: () => link.changed(),
+  });
+  const localArtifacts = new LocalArtifacts({
+    ...{ rows: deps.localArtifacts, clock, log, registries, contents: artifacts },
+    boundBy: (kind, name) => own.usersOf((view) => view[kind]?.items.some((item) => item.name === name) === true),
+    isWatchdogOn: () => config.watchdogEnabled,
+    changed: () => changed(),
   });
   const updater =
     deps.updates &&
@@ -193,13 +213,23 @@ export function createParts(config: Config, deps: AgentDependencies) {
     changed: () => link.changed(),
   });
   const further: readonly Part[] = [...(updater ? [updater] : []), sessions, tunnel, busServer, router];
-  const parts: readonly Part[] = [content, volumes, systemFiles, artifacts, own, ...further];
+  const parts: readonly Part[] = [
+    content,
+    volumes,
+    systemFiles,
+    artifacts,
+    own,
+    registries,
+    localArtifacts,
+    runtimeClasses,
+    ...further,
+  ];
 
   const imagesWanted = () => wantedImages(supervisor, own.within(responses.sent).registries);
   const images = new Images({
     ...{ engine, log, architecture },
     policy: () => policy.policy,
-    registry: (id) => responses.sent.registries.get(id),
+    registry: (id) => own.within(responses.sent).registries.get(id),
     connection: () => supervisor.connection,
     pull: (request, onProgress, signal) => supervisor.pullByHand(request, onProgress, signal),
     room: async () => {
@@ -278,6 +308,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     ...{
       content,
       own,
+      ...{ registries, localArtifacts, runtimeClasses },
       volumes,
       images,
       systemFiles,

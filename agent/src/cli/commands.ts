@@ -5,6 +5,7 @@ import { DEPLOY_COMMANDS } from './commands/deploy.ts';
 import { IMAGE_COMMANDS } from './commands/images.ts';
 import { MAINTENANCE_COMMANDS } from './commands/maintenance.ts';
 import { MICROSERVICE_COMMANDS } from './commands/microservices.ts';
+import { OWN_CONTENT_COMMANDS } from './commands/own-content.ts';
 import { VOLUME_COMMANDS } from './commands/volumes.ts';
 
 /** Every command, in the order of the help. */
@@ -14,6 +15,7 @@ export const COMMANDS: readonly Command[] = [
   ...DEPLOY_COMMANDS,
   ...IMAGE_COMMANDS,
   ...CONTENT_COMMANDS,
+  ...OWN_CONTENT_COMMANDS,
   ...VOLUME_COMMANDS,
   ...MAINTENANCE_COMMANDS,
 ];

@@ -12,6 +12,15 @@ export const ARTIFACT_NOUNS: Readonly<Record<ArtifactKind, string>> = { models: 
 /** The artifacts that the node is to have, by kind; an absent list is not known. */
 export type DesiredArtifacts = Readonly<Partial<Record<ArtifactKind, readonly ArtifactView[]>>>;
 
+/** The artifacts of the machine itself, which no controller sent. */
+export interface OwnArtifacts {
+  readonly views: Readonly<Record<ArtifactKind, readonly ArtifactView[]>>;
+  /** uuids of those whose rows cannot be read: their contents stay */
+  readonly unreadable: ReadonlySet<string>;
+}
+
+export const NO_OWN_ARTIFACTS: OwnArtifacts = { views: { models: [], knowledge: [] }, unreadable: new Set() };
+
 /** A name becomes one segment of paths on this machine and in containers. */
 const ARTIFACT_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
 
@@ -83,6 +92,13 @@ export interface PrunedArtifacts {
   bytes: number;
 }
 
+/** How far a pull is, in bytes. */
+export interface PullProgress {
+  received: number;
+  /** of the files whose sizes are known */
+  total: number;
+}
+
 /** An artifact of this machine, as the local API shows it. */
 export interface ArtifactItem extends ArtifactStatus {
   repo: string;
@@ -94,4 +110,6 @@ export interface ArtifactItem extends ArtifactStatus {
   bindRefCount: number;
   /** when the content that is here was complete, Unix ms */
   pulledAt?: number;
+  /** of the machine's own: the controller has linked another artifact of this name, which counts as long as it is linked */
+  shadowed?: true;
 }

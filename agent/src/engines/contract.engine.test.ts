@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import { createServer, request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { callEngine } from '../../../hack/engine-api.ts';
@@ -119,6 +120,7 @@ for (const { kind, url } of inject('engines'))
       test('connecting returns the facts of the engine', () => {
         expect(facts.kind).toMatch(/docker|podman/);
         expect(facts.apiVersion).toMatch(/^1\.\d+$/);
+        expect(statSync(facts.dataDirectory ?? '').isDirectory()).toBe(true);
         expect(facts.runtimes).toEqual(
           facts.kind === 'podman' ? [expect.stringMatching(/^(crun|runc)$/)] : expect.arrayContaining(['runc']),
         );

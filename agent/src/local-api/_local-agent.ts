@@ -45,7 +45,19 @@ export interface LocalAgentOptions {
   engine?: MemoryEngine;
   controller?: FakeController;
   /** instead of those in memory; `data` is their folder */
-  deps?: Partial<Pick<AgentDependencies, 'database' | 'identity' | 'ownMicroservices' | 'artifacts' | 'revocations'>>;
+  deps?: Partial<
+    Pick<
+      AgentDependencies,
+      | 'database'
+      | 'identity'
+      | 'ownMicroservices'
+      | 'localRegistries'
+      | 'localArtifacts'
+      | 'localRuntimeClasses'
+      | 'artifacts'
+      | 'revocations'
+    >
+  >;
   /** settings are written to the file of settings and taken from there; absent: `refusedSettings` says what happens */
   writesSettings?: boolean;
 }

@@ -206,6 +206,17 @@ describe('a load', () => {
     expect(engine.images.get(name)).toBe(before);
   });
 
+  test('a name that a microservice begins to use while the engine gets the layers is not taken', async () => {
+    writeFileSync(file(), saveImage(image('other'), name));
+    engine.faults.before = async (operation) => {
+      if (operation !== 'load') return;
+      engine.faults.before = undefined;
+      await running(name);
+    };
+    expect(await load()).toMatchObject({ status: 'failed', error: { code: 'CONFLICT' } });
+    expect(engine.images.get(name)).toBe(imageIdOf(name));
+  });
+
   test('the same image under a name that a microservice uses is loaded, and so is an image that it waits for', async () => {
     writeFileSync(file(), saveImage(image('x'), name));
     await load();
@@ -317,19 +328,6 @@ describe('a prune', () => {
     });
     expect([...engine.images.keys()].sort()).toEqual(['registry.example/shop/web:1', 'users/own:1']);
     expect(outcome(await ask('POST', '/v1/images:prune?mode=all'))).toEqual([400, 'INVALID_ARGUMENT']);
-  });
-
-  test('leaves an image that a microservice is to run and has no container of yet', async () => {
-    await running();
-    await ask('POST', '/v1/images:pull', { image: 'registry.example/next:1' });
-    engine.faults.before = (operation) => {
-      if (operation === 'create' || operation === 'pull') throw new EngineError('Failed', 'not now');
-    };
-    const next = plainView({ uuid: randomUUID(), name: 'next', imageId: 'registry.example/next:1' });
-    local.controller.change({ microservices: [next] });
-    await until('the wish', () => local.agent.supervisor.desired?.some(({ uuid }) => uuid === next.uuid));
-    await ask('POST', '/v1/images:prune');
-    expect(engine.images.has('registry.example/next:1')).toBe(true);
   });
 
   test('a prune of volumes removes nothing, and says where they are pruned', async () => {

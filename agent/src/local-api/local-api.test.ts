@@ -93,7 +93,6 @@ describe('the local API', () => {
   const answers: Record<string, [string, string, number, string?]> = {
     'an unknown route': ['GET', '/v1/nonsense', 404, 'NOT_FOUND'],
     'a method that the route does not have': ['PUT', '/v1/system/status', 405, 'METHOD_NOT_ALLOWED'],
-    'a route that is not implemented': ['GET', '/v1/volumes', 501, 'NOT_IMPLEMENTED'],
     'an empty list of images': ['GET', '/v1/images', 200],
     'an unknown pull of an image': ['GET', '/v1/images:pull/x', 404, 'NOT_FOUND'],
     'a route of the control plane': ['GET', '/v1/system/controlplane', 501, 'NOT_IMPLEMENTED'],

@@ -1,7 +1,11 @@
 import { spellingsOf } from '../../../src/lib/path-pattern.ts';
 import { AUTH_ROUTES, type AuthDependencies } from './routes/auth/routes.ts';
+import { OWN_ARTIFACT_ROUTES, type OwnArtifactDependencies } from './routes/content/own-artifacts.ts';
 import { CONTENT_ROUTES, type ContentDependencies } from './routes/content/routes.ts';
+import { type ArtifactDeployDependencies, DEPLOY_ARTIFACT_ROUTES } from './routes/deploy/artifacts.ts';
 import { DEPLOY_MICROSERVICE_ROUTES, type DeployDependencies } from './routes/deploy/microservices.ts';
+import { REGISTRY_ROUTES, type RegistryDependencies } from './routes/deploy/registries.ts';
+import { RUNTIME_CLASS_ROUTES, type RuntimeClassDependencies } from './routes/deploy/runtime-classes.ts';
 import { IMAGE_ROUTES, type ImagesRouteDependencies } from './routes/images/routes.ts';
 import { MICROSERVICE_ROUTES, type MicroserviceDependencies } from './routes/microservices/routes.ts';
 import { SESSION_ROUTES, type SessionDependencies } from './routes/microservices/sessions.ts';
@@ -20,6 +24,10 @@ type LocalApiDependencies = { agent: ServedAgent } & ProbeDependencies &
   AuthDependencies &
   WorkloadDependencies &
   ContentDependencies &
+  OwnArtifactDependencies &
+  ArtifactDeployDependencies &
+  RegistryDependencies &
+  RuntimeClassDependencies &
   DeployDependencies &
   VolumeDependencies &
   ImagesRouteDependencies &
@@ -35,7 +43,11 @@ export const ROUTES: readonly LocalRoute<LocalApiDependencies>[] = [
   ...AUTH_ROUTES,
   ...WORKLOAD_ROUTES,
   ...CONTENT_ROUTES,
+  ...OWN_ARTIFACT_ROUTES,
   ...DEPLOY_MICROSERVICE_ROUTES,
+  ...DEPLOY_ARTIFACT_ROUTES,
+  ...REGISTRY_ROUTES,
+  ...RUNTIME_CLASS_ROUTES,
   ...VOLUME_ROUTES,
   ...IMAGE_ROUTES,
   ...MICROSERVICE_ROUTES,
@@ -53,13 +65,7 @@ const PART = 'this part of the local API';
 
 /** Paths that answer 501 (docs/spec/agent-local-api.md#routes-that-are-not-built). */
 const LATER: readonly [pattern: string, missing: string][] = [
-  ...['/v1/deploy'].flatMap((path): [string, string][] => [
-    [path, PART],
-    [`${path}/*`, PART],
-    [`${path}:*`, PART],
-  ]),
-  ['/v1/models:*', PART],
-  ['/v1/knowledge:*', PART],
+  ['/v1/deploy/controlplane*', PART],
   ['/v1/system/controlplane*', PART],
   ['/v1/system/controller*', PART],
   ['/v1/system/config/switch*', PART],

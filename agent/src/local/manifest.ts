@@ -3,30 +3,20 @@ import { BOUNDS } from '../../../src/api/bounds.ts';
 import { containerSchema, normalContainer } from '../../../src/api/container/index.ts';
 import { labelName } from '../../../src/api/meta.ts';
 import {
-  AGENT_GROUP,
   BUILT_IN_REGISTRIES,
   LOCAL_APPLICATION,
   RESERVED_ENV_PREFIX,
   RESERVED_LABEL_PREFIX,
   RESERVED_LOCAL_NAMES,
 } from '../../../src/api/names.ts';
-import { structuralOf } from '../../../src/api/normal-form.ts';
 import { anyJson, integer, mapOf, object, text } from '../../../src/api/schema.ts';
-import { withoutNulls } from '../../../src/api/structural.ts';
 import { imageReference, microserviceSchema } from '../../../src/api/v3/microservice.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import { containerMembers } from '../../../src/wire/container.ts';
 import { canonicalJson } from '../../../src/wire/digest.ts';
-import { readYaml, YamlError } from '../../../src/yaml/documents.ts';
 import { yamlText } from '../../../src/yaml/text.ts';
-import { AgentError } from '../domain/agent-error.ts';
-import { issueText } from '../domain/issue-text.ts';
-import { localRegistryNumber } from './registry-number.ts';
-
-/** `apiVersion` of the manifests that are deployed on a machine. */
-const MANIFEST_VERSION = `${AGENT_GROUP}/v1`;
-/** Characters of a manifest of one object. */
-const MANIFEST_LIMIT = 1024 * 1024;
+import { localRegistryNumber } from '../domain/registry-number.ts';
+import { invalidManifest, MANIFEST_VERSION, readDocument, SHOWN } from './documents.ts';
 
 const manifestSchema = object({
   apiVersion: z.literal(MANIFEST_VERSION),
@@ -77,26 +67,10 @@ export function readMicroserviceManifest(source: string): ManifestMicroservice {
   };
 }
 
-const invalid = (message: string) => new AgentError('INVALID_ARGUMENT', message);
+const invalid = invalidManifest;
 
 function parsed(source: string): Manifest {
-  const document = documentOf(source);
-  const { data, error } = manifestSchema.safeParse(withOneSpelling(document));
-  if (data) return data;
-  const issue = error.issues.find(({ code }) => code !== 'custom') ?? error.issues[0];
-  const { path, text: message } = violation(issue as z.core.$ZodIssue, document);
-  throw invalid(path ? `${path}: ${message}` : message);
-}
-
-function documentOf(source: string): unknown {
-  if (source.length > MANIFEST_LIMIT)
-    throw invalid(`the manifest has ${source.length} characters; at most ${MANIFEST_LIMIT} are read`);
-  try {
-    return withoutNulls(readYaml(source), structuralOf(manifestSchema));
-  } catch (error) {
-    if (error instanceof YamlError) throw invalid(`the manifest: ${error.message}`);
-    throw error;
-  }
+  return readDocument(source, manifestSchema, { prepare: withOneSpelling, secret: SECRET });
 }
 
 /** `cmd` is another spelling of `commands`; of both, `commands` counts. */
@@ -110,29 +84,6 @@ function withOneSpelling(document: unknown): unknown {
 
 /** Members whose values no message repeats: they may be secret. */
 const SECRET: ReadonlySet<PropertyKey> = new Set(['value', 'config']);
-/** Characters of a wrong value that a message repeats. */
-const SHOWN = 50;
-
-function violation(issue: z.core.$ZodIssue, document: unknown): { path: string; text: string } {
-  const path = issue.path.reduce<string>(
-    (at, step) => (typeof step === 'number' ? `${at}[${step}]` : at ? `${at}.${String(step)}` : String(step)),
-    '',
-  );
-  if (issue.code === 'unrecognized_keys') {
-    const names = issue.keys.slice(0, 8).map((key) => JSON.stringify(key.slice(0, SHOWN)));
-    return { path, text: `unknown field ${names.join(', ')}` };
-  }
-  const value = issue.path.reduce<unknown>(
-    (at, step) => (at as Record<PropertyKey, unknown> | null | undefined)?.[step],
-    document,
-  );
-  if (value === undefined) return { path, text: `is required: ${issueText(issue)}` };
-  const isShown = typeof value !== 'object' && !issue.path.some((step) => SECRET.has(step));
-  return {
-    path,
-    text: isShown ? `${JSON.stringify(String(value).slice(0, SHOWN))} ${issueText(issue)}` : issueText(issue),
-  };
-}
 
 const VOLUME_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
 const PLATFORM = /^[a-z0-9]+\/[a-z0-9]+(\/[a-z0-9]+)?$/;

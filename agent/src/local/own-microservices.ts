@@ -34,6 +34,8 @@ export interface OwnMicroservicesDependencies {
   observed: ObservedMicroservices;
   /** registries that were defined on this machine, by the numbers that views have */
   registries(): ReadonlyMap<number, RegistryView>;
+  /** the runtime of the engine that a microservice of this machine means by this name */
+  runtimeOf(name: string): string;
   /** Applies the desired state again. */
   changed(): void;
 }
@@ -72,7 +74,13 @@ export class OwnMicroservices implements Part {
   desired(managed: readonly Entry[] | undefined, rules: ViewRules): Desired {
     const { rows, observed, log } = this.#deps;
     const unreadable = new Set(rows.unreadable.keys());
-    const combination = combineSources({ managed, rows: this.rows, unreadable, records: observed.records, rules });
+    const combination = combineSources({
+      managed,
+      rows: this.#withRuntimes(),
+      unreadable,
+      records: observed.records,
+      rules,
+    });
     for (const uuid of combination.adopted) {
       log.info({ uuid }, 'The controller has taken over a microservice that the machine had kept');
       this.#unsaved.delete(uuid);
@@ -81,6 +89,16 @@ export class OwnMicroservices implements Part {
     this.#refused = combination.refused;
     this.#isListKnown = combination.isListKnown;
     return combination;
+  }
+
+  /** The rows with the runtimes that names of runtime classes mean now. */
+  #withRuntimes(): ReadonlyMap<string, LocalRow> {
+    const resolved = [...this.rows].map(([uuid, row]): [string, LocalRow] => {
+      const { origin, view } = row;
+      if (origin !== 'deployed' || !view?.runtime) return [uuid, row];
+      return [uuid, { ...row, view: { ...view, runtime: this.#deps.runtimeOf(view.runtime) } }];
+    });
+    return new Map(resolved);
   }
 
   /** What the controller sent, with the registries that microservices of the machine need. */
@@ -102,6 +120,12 @@ export class OwnMicroservices implements Part {
   owns(uuid: string): boolean {
     const { rows, observed } = this.#deps;
     return this.rows.has(uuid) || rows.unreadable.has(uuid) || isMachinesOwn(observed.records.get(uuid) ?? { uuid });
+  }
+
+  /** uuids of microservices that were deployed here, running or not, whose views are such. */
+  usersOf(isUser: (view: MicroserviceView) => boolean): string[] {
+    const rows = [...this.rows.values()].filter(({ desiredState }) => desiredState !== 'deleted');
+    return rows.filter(({ origin, view }) => origin === 'deployed' && view && isUser(view)).map(({ uuid }) => uuid);
   }
 
   /** What the controller learns of microservices: its own, and why entries of it may not run here. */

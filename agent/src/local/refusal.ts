@@ -1,11 +1,11 @@
 import { BUILT_IN_REGISTRIES } from '../../../src/api/names.ts';
 import type { RegistryView } from '../../../src/wire/agent.ts';
 import type { PolicyContext } from '../domain/policy.ts';
+import { localRegistryNumber, registryIdOf } from '../domain/registry-number.ts';
 import { viewRefusal } from '../domain/target.ts';
 import type { EngineFacts } from '../engine-port/facts.ts';
 import { FIRST_KEPT } from './kept.ts';
 import type { ManifestMicroservice } from './manifest.ts';
-import { localRegistryNumber } from './registry-number.ts';
 
 /** What of a machine decides whether it takes a microservice. */
 export interface DeployContext {
@@ -14,6 +14,8 @@ export interface DeployContext {
   policy: PolicyContext;
   /** undefined while the engine is not connected */
   facts: EngineFacts | undefined;
+  /** the runtime of the engine that a microservice means by this name */
+  runtimeOf(name: string): string;
 }
 
 /** Why this machine takes no such microservice, in one sentence that names the field, or undefined. Pure but for the paths of the policy. */
@@ -21,9 +23,10 @@ export function deployRefusal(microservice: ManifestMicroservice, context: Deplo
   const { registries, policy, facts } = context;
   const wrong = registryRefusal(microservice, registries);
   if (wrong) return wrong;
-  const view = microservice.view('');
+  const written = microservice.view('');
+  const view = { ...written, runtime: context.runtimeOf(written.runtime) };
   if (facts && view.runtime && !facts.runtimes.includes(view.runtime))
-    return `spec.container.runtime: ${facts.kind} has no runtime ${view.runtime}; it has ${facts.runtimes.join(', ') || 'none to choose'}`;
+    return `spec.container.runtime: ${facts.kind} has no runtime ${view.runtime}, and this machine no runtime class of that name; it has ${facts.runtimes.join(', ') || 'none to choose'}`;
   const refused = viewRefusal(view, registries, policy);
   return refused && `the policy of this machine does not take it: ${refused}`;
 }
@@ -39,6 +42,6 @@ function registryRefusal(
   if (found?.type === 'hub') return `spec.registry: ${registry} is a hub; images come from a registry of the type oci`;
   if (found) return undefined;
   const own = [...registries.keys()].filter((id) => id < 0 && id > FIRST_KEPT);
-  const ids = [...Object.values(BUILT_IN_REGISTRIES).map(({ id }) => id), ...own.map((id) => -id)];
+  const ids = [BUILT_IN_REGISTRIES.local.id, ...own.map(registryIdOf)].sort((a, b) => a - b);
   return `spec.registry: this machine has no registry ${registry}; it has ${ids.join(', ')}`;
 }

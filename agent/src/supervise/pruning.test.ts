@@ -4,7 +4,7 @@ import type { AgentConfig, StatusReport } from '../../../src/wire/agent.ts';
 import { MemoryEngine } from '../engines/memory/_engine.ts';
 import { VirtualClock } from '../machine/_virtual-clock.ts';
 import { memoryDatabase } from '../state/database.ts';
-import { runPruning } from './pruning.ts';
+import { pruneImages, runPruning } from './pruning.ts';
 
 const HOUR = 3600_000;
 
@@ -52,4 +52,28 @@ test.each<[string, AgentConfig, StatusReport, number]>([
   ['on while the agent takes more than its disk limit', { diskLimit: 0.5 }, half, 36],
 ])('pruning is %s', async (_, settings, measured, want) => {
   expect(await prunings(settings, measured, 6 * HOUR + 1)).toBe(want);
+});
+
+test('a prune of images leaves an image that a microservice is to run, and an image that a container of somebody else has', async () => {
+  const database = memoryDatabase();
+  const engine = new MemoryEngine({ anyImage: true });
+  const pull = async (reference: string) => {
+    const id = await engine.pull({ reference, platform: '' });
+    database.saveImage(id, reference);
+    return id;
+  };
+  await pull('next/web:1');
+  await pull('old/web:1');
+  const imageId = await pull('foreign/web:1');
+  engine.imageUses = async () => [{ imageId, container: 'someone' }];
+  const wantedReferences = () => new Set(['docker.io/next/web:1']);
+  const { removed, kept } = await pruneImages({
+    engine,
+    database,
+    containers: () => [],
+    wantedReferences,
+    log: silentLog,
+  });
+  expect([removed.map(({ reference }) => reference), kept]).toEqual([['old/web:1'], {}]);
+  expect([...engine.images.keys()]).toEqual(['next/web:1', 'foreign/web:1']);
 });

@@ -3,6 +3,8 @@ import { ARTIFACT_KINDS, ARTIFACT_NOUNS, type ArtifactItem, type ArtifactKind } 
 import type { SystemFilesItem } from '../../domain/system-files.ts';
 import type { VolumeMountItem } from '../../domain/volume-mounts.ts';
 import { type Command, type CommandContext, required, show } from './command.ts';
+import { type Operation, PULL_BUDGET, untilEnded } from './operations.ts';
+import { pathOf, remove } from './own-content.ts';
 
 /** What this machine has for its containers: models, knowledge, volume mounts, files of the system. */
 export const CONTENT_COMMANDS: readonly Command[] = [
@@ -44,9 +46,10 @@ function artifactCommands(kind: ArtifactKind, noun: string): Command[] {
       run: async (context) => {
         const data = await context.client.call<{ items: ArtifactItem[] }>('GET', `/v1/${kind}`);
         showList(context, data, `No ${many} on this node\n`, {
-          head: ['NAME', 'STATE', 'SIZE', 'AGE', 'REPO', 'REVISION', 'RESOLVED'],
+          head: ['NAME', 'SOURCE', 'STATE', 'SIZE', 'AGE', 'REPO', 'REVISION', 'RESOLVED'],
           row: (item) => [
             item.name,
+            item.shadowed ? 'local (shadowed)' : item.source,
             item.state === 'Pulling' ? `Pulling ${item.percentage ?? 0}%` : item.state,
             bytes(item.totalBytes),
             ageOf(item.pulledAt),
@@ -70,6 +73,37 @@ function artifactCommands(kind: ArtifactKind, noun: string): Command[] {
       },
     },
     {
+      name: `${noun} pull`,
+      usage: '<name>',
+      words: { max: 1 },
+      flags: {
+        repo: { value: '<repo>', about: 'repository without host; with --registry, adds or changes it first' },
+        revision: { value: '<revision>', about: 'tag, branch, digest or commit' },
+        registry: { short: 'r', value: '<id>', about: 'id of a registry of this machine' },
+        files: { value: '<glob>', isList: true, about: 'a file of a hub, or a glob of files' },
+        format: { value: '<format>', about: 'its format' },
+      },
+      about: `Pull ${many === 'models' ? 'a model' : 'knowledge'} of this machine again, or for the first time`,
+      run: async (context) => {
+        const { repo, revision, registry, files, format } = context.flags;
+        const body = {
+          name: required(context, 'the name'),
+          ...{ repo, revision, files, format },
+          ...(registry !== undefined && { registryId: Number(registry) }),
+        };
+        const begun = await context.client.call<Operation>('POST', `/v1/${kind}:pull`, { body });
+        const done = await untilPulled(context, kind, begun);
+        show(context, done, () => `${done.name}: pulled\n`);
+      },
+    },
+    {
+      name: `${noun} rm`,
+      usage: '<name>',
+      words: { max: 1 },
+      about: `Remove ${many === 'models' ? 'a model' : 'knowledge'} of this machine that no microservice binds`,
+      run: (context) => remove(context, pathOf(`/v1/${kind}`, required(context, 'the name'))),
+    },
+    {
       name: `${noun} prune`,
       about: `Remove the ${many} that nothing uses any more`,
       run: async (context) => {
@@ -82,6 +116,14 @@ function artifactCommands(kind: ArtifactKind, noun: string): Command[] {
       },
     },
   ];
+}
+
+/** Waits until an artifact is pulled; fails with why it is not. */
+export function untilPulled(context: CommandContext, kind: ArtifactKind, pull: Operation): Promise<Operation> {
+  return untilEnded(context, pull, {
+    ...{ path: `/v1/${kind}:pull`, budget: PULL_BUDGET },
+    hint: `The agent tries again by itself: skerry-agent ${ARTIFACT_NOUNS[kind]} ls shows how it goes on.`,
+  });
 }
 
 /** A table, and below it the last errors. */

@@ -1,9 +1,10 @@
-import { sleep } from '../../../../src/lib/clock.ts';
-import { readYaml, YamlError } from '../../../../src/yaml/documents.ts';
+import { YamlError, yamlDocuments } from '../../../../src/yaml/documents.ts';
+import type { ArtifactKind } from '../../domain/artifact.ts';
 import { CliError } from '../../local-api/client.ts';
-import { systemClock } from '../../machine/clock.ts';
 import { readText } from '../../machine/disk.ts';
 import { type Command, type CommandContext, show } from './command.ts';
+import { untilPulled } from './content.ts';
+import { APPLY_BUDGET, type Operation, untilEnded } from './operations.ts';
 
 /** A manifest as it is sent, with what goes with it. */
 interface Form {
@@ -18,27 +19,49 @@ interface Kind {
   path: string;
   /** Waits until what was applied is done, and answers the last state; absent: it is done with the answer. */
   wait?(context: CommandContext, applied: Applied): Promise<Applied>;
+  /** what it is called; absent: by its name */
+  nameOf?(applied: Applied): string | undefined;
 }
 
-interface Applied {
-  operationId?: string;
-  status?: string;
-  name?: string;
-  stage?: string;
-  error?: { code: string; message: string };
+interface Applied extends Operation {
+  registry?: { id: number };
+  /** of models or knowledge: operations, or why one was not begun */
+  pulls?: (Omit<Operation, 'error'> & { error?: Operation['error'] | string })[];
 }
+
+const applied = (path: string): Kind => ({
+  path: `${path}:apply`,
+  wait: (context, begun) =>
+    untilEnded(context, begun, {
+      ...{ path: `${path}:apply`, budget: APPLY_BUDGET },
+      hint: 'skerry-agent ms ls shows how it goes on.',
+    }),
+});
+
+const pulled = (kind: ArtifactKind): Kind => ({
+  path: `/v1/deploy/${kind}:apply`,
+  wait: async (context, begun) => {
+    const pulls: Operation[] = [];
+    for (const pull of begun.pulls ?? []) {
+      if (typeof pull.error === 'string') throw new CliError('CONFLICT', `${pull.name}: ${pull.error}`);
+      pulls.push(await untilPulled(context, kind, pull as Operation));
+    }
+    return { ...begun, pulls };
+  },
+  nameOf: ({ pulls = [] }) => pulls.map(({ name }) => name).join(', '),
+});
 
 /** A row for each kind that can be deployed on a machine. */
 const KINDS: Readonly<Record<string, Kind>> = {
-  Microservice: {
-    path: '/v1/deploy/microservices:apply',
-    wait: (context, applied) => untilDone(context, '/v1/deploy/microservices:apply', applied),
+  Microservice: applied('/v1/deploy/microservices'),
+  Model: pulled('models'),
+  Knowledge: pulled('knowledge'),
+  Registry: {
+    path: '/v1/deploy/registries:apply',
+    nameOf: ({ registry }) => registry && `registry ${registry.id}`,
   },
+  RuntimeClass: applied('/v1/deploy/runtimeclasses'),
 };
-
-/** An operation is asked after so often, and for so long, ms. */
-const POLL = 500;
-const BUDGET = 30 * 60_000;
 
 export const DEPLOY_COMMANDS: readonly Command[] = [
   {
@@ -56,14 +79,14 @@ export const DEPLOY_COMMANDS: readonly Command[] = [
       if (file === '') throw new CliError('INVALID_ARGUMENT', 'the manifest is missing', 'Name it with -f <file>.');
       const manifest = readText(file);
       if (manifest === undefined) throw new CliError('NOT_FOUND', `there is no file ${file}`);
-      const { path, wait } = kindOf(manifest, file);
+      const { path, wait, nameOf = ({ name }) => name } = kindOf(manifest, file);
       const sourceName = String(flags['source-name'] ?? 'local-cli');
       const form: Form = { manifest, sourceName, ...(flags['dry-run'] && { dryRun: true }) };
       const answer = await client.call<Applied>('POST', path, { form });
       if (flags['dry-run'])
-        return show(context, answer, () => `${answer.name ?? file}: this machine takes it; nothing was changed\n`);
+        return show(context, answer, () => `${nameOf(answer) || file}: this machine takes it; nothing was changed\n`);
       const done = wait ? await wait(context, answer) : answer;
-      show(context, done, () => `${done.name ?? file}: deployed\n`);
+      show(context, done, () => `${nameOf(done) || file}: deployed\n`);
     },
   },
 ];
@@ -71,7 +94,9 @@ export const DEPLOY_COMMANDS: readonly Command[] = [
 function kindOf(manifest: string, file: string): Kind {
   let document: unknown;
   try {
-    document = readYaml(manifest);
+    // Of several documents, all have to be of one kind: the agent says so where they are not.
+    const [read] = yamlDocuments(manifest);
+    document = read?.();
   } catch (error) {
     if (error instanceof YamlError) throw new CliError('INVALID_ARGUMENT', `${file}: ${error.message}`);
     throw error;
@@ -81,32 +106,4 @@ function kindOf(manifest: string, file: string): Kind {
   if (found) return found;
   const said = kind === undefined ? 'has no kind' : `has the kind ${JSON.stringify(kind).slice(0, 80)}`;
   throw new CliError('INVALID_ARGUMENT', `${file} ${said}`, `One of: ${Object.keys(KINDS).join(', ')}`);
-}
-
-/** Asks after an operation until it has ended, and says how far it is; fails with its error. */
-async function untilDone(context: CommandContext, path: string, begun: Applied): Promise<Applied> {
-  const { client, signal, err, format } = context;
-  const clock = systemClock();
-  const end = clock.now() + BUDGET;
-  let shown = '';
-  for (let now = begun; ; ) {
-    if (format === 'human' && now.stage && now.stage !== shown) {
-      shown = now.stage;
-      err(`${now.name}: ${now.stage}\n`);
-    }
-    if (now.status === 'failed') {
-      const { code = 'INTERNAL', message = 'it failed' } = now.error ?? {};
-      throw new CliError(code, `${now.name}: ${message}`, 'skerry-agent ms ls shows how it goes on.');
-    }
-    if (now.status !== 'running') return now;
-    if (clock.now() > end)
-      throw new CliError(
-        'TIMEOUT',
-        `${now.name}: it is not there after 30 minutes`,
-        'skerry-agent ms ls shows how it goes on.',
-      );
-    await sleep(POLL, signal, clock);
-    signal.throwIfAborted();
-    now = await client.call<Applied>('GET', `${path}/${now.operationId}`);
-  }
 }

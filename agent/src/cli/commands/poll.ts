@@ -50,7 +50,7 @@ export async function follow<T extends PolledOperation>(
     const { progress = 0 } = operation;
     if (format !== 'human' || operation.status !== 'running' || progress < shown + STEP) continue;
     shown = progress - (progress % STEP);
-    err(`${what}: ${progress}%\n`);
+    err(`${what}: ${shown}%\n`);
   }
   const { error } = operation;
   if (error) throw new CliError(error.code, error.message);

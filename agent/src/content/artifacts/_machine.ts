@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type MicroserviceView, microserviceViewSchema, registryViewSchema } from '../../../../src/wire/agent.ts';
 import { type ArtifactStatus, type ArtifactView, artifactViewSchema } from '../../../../src/wire/artifacts.ts';
-import type { ArtifactKind } from '../../domain/artifact.ts';
+import { type ArtifactKind, NO_OWN_ARTIFACTS } from '../../domain/artifact.ts';
 import type { DiskRoom } from '../../domain/disk-room.ts';
 import type { Entry } from '../../domain/entry.ts';
 import type { Observed } from '../../domain/part.ts';
@@ -24,6 +24,7 @@ export class TestMachine implements AsyncDisposable {
   readonly volumes: string;
   sources: Omit<ArtifactSources, 'entries'> & { entries: ArtifactSources['entries'] | undefined } = {
     desired: { models: [], knowledge: [] },
+    own: NO_OWN_ARTIFACTS,
     entries: [],
     retains: false,
     containers: [],
@@ -74,6 +75,7 @@ export class TestMachine implements AsyncDisposable {
       },
       platform: { os: 'linux', architecture: 'amd64' },
       observed: this.#observed(),
+      own: () => this.sources.own,
       reach: () => ({ policy: { ...OPEN_POLICY, ...this.policy }, ownAddresses: () => [] }),
       room: async () => this.room,
       rateLimit: () => this.rateLimit,

@@ -1,3 +1,4 @@
+import { AgentError } from '../../domain/agent-error.ts';
 import { type ArtifactItem, type ArtifactWait, allCatalogs, type PrunedArtifacts } from '../../domain/artifact.ts';
 import type { Observed } from '../../domain/part.ts';
 import type { ArtifactsPart } from './artifacts.ts';
@@ -18,6 +19,12 @@ export class NoArtifacts implements ArtifactsPart {
   items(): ArtifactItem[] {
     return [];
   }
+
+  async pull(): Promise<void> {
+    throw new AgentError('UNAVAILABLE', 'this machine keeps no models and no knowledge');
+  }
+
+  removeContent(): void {}
 
   async prune(): Promise<PrunedArtifacts> {
     return { names: [], bytes: 0 };

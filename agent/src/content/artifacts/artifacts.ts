@@ -1,6 +1,6 @@
 import { sleep } from '../../../../src/lib/clock.ts';
 import type { RegistryView, StatusReport } from '../../../../src/wire/agent.ts';
-import { type ArtifactStatus, artifactFingerprint } from '../../../../src/wire/artifacts.ts';
+import { type ArtifactStatus, type ArtifactView, artifactFingerprint } from '../../../../src/wire/artifacts.ts';
 import { notSaved } from '../../domain/agent-error.ts';
 import {
   ARTIFACT_KINDS,
@@ -10,13 +10,16 @@ import {
   allCatalogs,
   type DesiredArtifacts,
   isFrozen,
+  type OwnArtifacts,
   type ProjectionPlace,
   type PrunedArtifacts,
+  type PullProgress,
 } from '../../domain/artifact.ts';
 import { NOTHING_SENT, type Sent } from '../../domain/desired.ts';
 import { roomRefusal } from '../../domain/disk-room.ts';
 import type { Entry } from '../../domain/entry.ts';
 import { jitter } from '../../domain/jitter.ts';
+import { isLocalUuid } from '../../domain/local-uuid.ts';
 import type { Observed, Part } from '../../domain/part.ts';
 import type { Container } from '../../engine-port/container.ts';
 import { errorText } from '../../machine/log.ts';
@@ -35,7 +38,9 @@ import {
 import type { ProjectionState, Projections } from './projection.ts';
 import { Pulls, type PullsDependencies } from './pulls.ts';
 import { type ArtifactKey, type ArtifactRecord, artifactKey } from './record.ts';
+import { PullRequests } from './requests.ts';
 import { type ArtifactFacts, artifactItems, artifactStatuses, artifactWait } from './status.ts';
+import { type WantedArtifacts, wantedViews } from './wanted.ts';
 
 const SECOND = 1000;
 /** The store is looked at so often although nothing has changed. */
@@ -46,6 +51,7 @@ const SETTLING = SECOND;
 /** What artifacts are planned from, besides what this class itself knows. */
 export interface ArtifactSources {
   desired: DesiredArtifacts;
+  own: OwnArtifacts;
   entries: readonly Entry[];
   /** further microservices may be wanted, or the controller lacks what it had sent: nothing is removed for being absent */
   retains: boolean;
@@ -57,11 +63,13 @@ export interface ArtifactSources {
 type Reads = 'models' | 'knowledge' | 'registries' | 'microservices';
 
 export interface ArtifactsDependencies
-  extends Omit<PullsDependencies, 'failures' | 'pulled' | 'ended' | 'metrics'>,
+  extends Omit<PullsDependencies, 'failures' | 'pulled' | 'failed' | 'ended' | 'metrics'>,
     Pick<LookUpsDependencies, 'lookUpDelay'> {
   metrics: PullsDependencies['metrics'] & LookUpsDependencies['metrics'];
   projections: Projections;
   observed: Observed;
+  /** the artifacts of the machine itself */
+  own(): OwnArtifacts;
   /** The state of an artifact, or what a microservice waits for, is another one now. */
   changed(): void;
 }
@@ -71,6 +79,13 @@ export interface ArtifactsPart extends Part<Reads> {
   waitOf(uuid: string): ArtifactWait | undefined;
   /** the artifacts of one kind that the machine has or is to have */
   items(kind: ArtifactKind): ArtifactItem[];
+  /**
+   * Pulls an artifact of the machine itself at once, also when it is here. Rejects with an AgentError when that pull fails: later
+   * attempts go on by themselves.
+   */
+  pull(kind: ArtifactKind, uuid: string, onProgress: (progress: PullProgress) => void): Promise<void>;
+  /** Removes the content of an artifact of the machine itself that has no row any more, once nothing shows it. */
+  removeContent(kind: ArtifactKind, uuid: string): void;
   /** Removes what nothing uses, of one kind or of both. Rejects when that fails. */
   prune(kind?: ArtifactKind): Promise<PrunedArtifacts>;
 }
@@ -86,6 +101,9 @@ export class Artifacts implements ArtifactsPart {
   readonly #failures: Failures;
   readonly #pulls: Pulls;
   readonly #lookUps: LookUps;
+  readonly #requests = new PullRequests();
+  /** of the machine itself, whose contents are to go */
+  readonly #removed = new Set<ArtifactKey>();
   #records = new Map<ArtifactKey, ArtifactRecord>();
   #projections: ProjectionState[] = [];
   #isOpen = false;
@@ -114,8 +132,13 @@ export class Artifacts implements ArtifactsPart {
         deps.store.save(record);
         this.#records.set(artifactKey(record), record);
         this.#lookUps.pulled(record);
+        this.#requests.succeeded(artifactKey(record));
       },
-      progressed: () => this.#show(),
+      failed: (key, message) => this.#requests.failed(key, message),
+      progressed: () => {
+        this.#requests.progressed(this.#pulls.progress);
+        this.#show();
+      },
       ended: () => this.#pullEnded(),
     });
   }
@@ -136,6 +159,7 @@ export class Artifacts implements ArtifactsPart {
       }
     }
     this.#answerPrune({ names: [], bytes: 0 });
+    this.#requests.giveUp(() => true, 'the agent ends; it goes on when it starts again');
     await Promise.all([this.#pulls.settled(), this.#lookUps.settled()]);
   }
 
@@ -170,6 +194,7 @@ export class Artifacts implements ArtifactsPart {
     const { desired, knowsAll, containers, hasLooked } = this.#deps.observed;
     return {
       desired: { models, knowledge },
+      own: this.#deps.own(),
       entries: desired,
       retains: microservices?.retainUnlisted !== undefined || !knowsAll,
       containers: hasLooked ? containers : undefined,
@@ -178,11 +203,11 @@ export class Artifacts implements ArtifactsPart {
   }
 
   #readInputs(): string {
-    const { desired, entries, retains, containers, registries } = this.#sources();
+    const { desired, own, entries, retains, containers, registries } = this.#sources();
     const mounted = containers?.map(({ uuid, state, binds }) => [uuid, state, binds?.map(({ source }) => source)]);
     const held = entries.filter(isFrozen).map(({ uuid }) => uuid);
     const known = allCatalogs(entries);
-    return JSON.stringify([desired, known, held, retains, mounted, [...registries.values()]]);
+    return JSON.stringify([desired, own.views, known, held, retains, mounted, [...registries.values()]]);
   }
 
   #wakeUp(): void {
@@ -205,17 +230,26 @@ export class Artifacts implements ArtifactsPart {
   /** One plan, carried out. A step that fails holds up no other one. */
   async #turn(signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#deps;
-    const { desired, entries, retains, containers } = this.#sources();
-    this.#endUnwanted(desired);
+    const { desired, own, entries, retains, containers } = this.#sources();
+    this.#endUnwanted({ desired, own });
     const now = clock.now();
     this.#plannedAt = now;
     const requested = [...this.#pruneRequests];
     this.#pruneRequests.clear();
     const prune = new Set(this.#failures.lacksRoom ? ARTIFACT_KINDS : requested);
     const steps = planArtifacts({
-      ...{ desired, retains, prune, records: this.#records, projections: this.#projections },
+      ...{
+        desired,
+        own,
+        retains,
+        prune,
+        removed: this.#removed,
+        records: this.#records,
+        projections: this.#projections,
+      },
       ...{ now, failures: this.#failures.all },
-      ...{ lookUpsDue: this.#lookUps.due(now), outdated: this.#lookUps.outdated },
+      lookUpsDue: this.#lookUps.due(now),
+      outdated: new Set([...this.#lookUps.outdated, ...this.#requests.keys]),
       catalogs: allCatalogs(entries),
       held: new Set(entries.filter(isFrozen).map(({ uuid }) => uuid)),
       isMounted: (place) => this.#isMounted(place, containers),
@@ -237,7 +271,7 @@ export class Artifacts implements ArtifactsPart {
         log.warn({ step: step.do, at: stepKey(step), error: errorText(error) }, 'A step of artifacts failed');
       }
     }
-    const bytes = prune.size > 0 ? await this.#sweep() : 0;
+    const bytes = prune.size + forgotten.length > 0 ? await this.#sweep() : 0;
     if (requested.length > 0) this.#answerPrune({ names: forgotten, bytes }, problem);
     // With more room, what lacked it is tried again at once.
     if (forgotten.length > 0) this.#failures.forgetAll((_key, { lacksRoom }) => lacksRoom === true);
@@ -265,15 +299,12 @@ export class Artifacts implements ArtifactsPart {
   }
 
   /** Ends pulls of what is no longer wanted so. */
-  #endUnwanted(desired: DesiredArtifacts): void {
+  #endUnwanted(sources: WantedArtifacts): void {
     const wanted = new Map(
-      ARTIFACT_KINDS.flatMap((kind) =>
-        (desired[kind] ?? []).map(
-          (view) => [artifactKey({ kind, uuid: view.uuid }), artifactFingerprint(view)] as const,
-        ),
-      ),
+      viewsOf(sources).map(({ kind, view }) => [artifactKey({ kind, uuid: view.uuid }), artifactFingerprint(view)]),
     );
     this.#pulls.abort((key, asked) => wanted.get(key) !== asked);
+    this.#requests.giveUp((key) => !wanted.has(key), 'it is not wanted any more');
     this.#failures.forgetAll((key) => {
       const artifact = artifactOf(key);
       return artifact !== undefined && !wanted.has(artifact);
@@ -311,6 +342,7 @@ export class Artifacts implements ArtifactsPart {
       case 'forget':
         store.forget(step.record);
         this.#records.delete(artifactKey(step.record));
+        this.#removed.delete(artifactKey(step.record));
         this.#lookUps.forget(step.record);
         log.info({ kind: step.record.kind, artifact: step.record.name }, 'Pruned an artifact');
         return;
@@ -356,17 +388,18 @@ export class Artifacts implements ArtifactsPart {
    * Answers the bytes that this freed.
    */
   async #sweep(): Promise<number> {
-    const { desired } = this.#sources();
-    const isPending = (owner: string) =>
-      ARTIFACT_KINDS.some((kind) =>
-        desired[kind]
-          ? desired[kind].some(
-              (view) =>
-                artifactKey({ kind, uuid: view.uuid }) === owner &&
-                !currentRecord({ records: this.#records }, kind, view),
-            )
-          : owner.startsWith(`${kind}/`),
-      );
+    const { desired, own } = this.#sources();
+    const pending = new Set<string>(
+      viewsOf({ desired, own })
+        .filter(({ kind, view }) => !currentRecord({ records: this.#records }, kind, view))
+        .map(({ kind, view }) => artifactKey({ kind, uuid: view.uuid })),
+    );
+    const isUnknown = (owner: string) =>
+      ARTIFACT_KINDS.some((kind) => {
+        const [, uuid = ''] = owner.split(`${kind}/`);
+        return uuid !== '' && (isLocalUuid(uuid) ? own.unreadable.has(uuid) : !desired[kind]);
+      });
+    const isPending = (owner: string) => pending.has(owner) || isUnknown(owner);
     const isClaimed = (sha256: string) => this.#pulls.isClaimed(sha256);
     const { store, log } = this.#deps;
     try {
@@ -398,16 +431,27 @@ export class Artifacts implements ArtifactsPart {
   /** These registries have changed: pulls from them begin again, and what failed is tried at once. */
   registriesChanged(ids: ReadonlySet<number>): void {
     if (ids.size === 0) return;
-    const { desired } = this.#sources();
     const keys = new Set<string>(
-      ARTIFACT_KINDS.flatMap((kind) =>
-        (desired[kind] ?? []).flatMap(({ uuid, registryId }) =>
-          ids.has(registryId) ? artifactKey({ kind, uuid }) : [],
-        ),
+      viewsOf(this.#sources()).flatMap(({ kind, view: { uuid, registryId } }) =>
+        ids.has(registryId) ? artifactKey({ kind, uuid }) : [],
       ),
     );
     this.#failures.forgetAll((key) => keys.has(key));
     this.#pulls.abort((key) => keys.has(key));
+    this.#wakeUp();
+  }
+
+  pull(kind: ArtifactKind, uuid: string, onProgress: (progress: PullProgress) => void): Promise<void> {
+    const key = artifactKey({ kind, uuid });
+    this.#failures.forget(key);
+    const done = this.#requests.add(key, onProgress);
+    this.#wakeUp();
+    return done;
+  }
+
+  removeContent(kind: ArtifactKind, uuid: string): void {
+    const key = artifactKey({ kind, uuid });
+    if (this.#records.has(key)) this.#removed.add(key);
     this.#wakeUp();
   }
 
@@ -439,8 +483,9 @@ export class Artifacts implements ArtifactsPart {
   }
 
   #facts(): ArtifactFacts {
+    const { desired, own } = this.#sources();
     return {
-      desired: this.#sources().desired,
+      ...{ desired, own },
       ...{ records: this.#records, projections: this.#projections, failures: this.#failures.all },
       progress: this.#pulls.progress,
     };
@@ -449,7 +494,7 @@ export class Artifacts implements ArtifactsPart {
   /** Tells of what differs from what was told last. */
   #show(): void {
     const shown = JSON.stringify([
-      ARTIFACT_KINDS.map((kind) => this.statuses(kind).map(({ percentage, ...status }) => status)),
+      ARTIFACT_KINDS.map((kind) => this.items(kind).map(({ percentage, ...item }) => item)),
       this.#projections.map(({ links, ...place }) => [place, [...links]]),
       [...this.#failures.all.values()].map(({ message }) => message),
     ]);
@@ -461,4 +506,8 @@ export class Artifacts implements ArtifactsPart {
     this.#changedAt = this.#deps.clock.wall();
     this.#deps.changed();
   }
+}
+
+function viewsOf(wanted: WantedArtifacts): { kind: ArtifactKind; view: ArtifactView }[] {
+  return ARTIFACT_KINDS.flatMap((kind) => wantedViews(wanted, kind).map((view) => ({ kind, view })));
 }

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { artifactFingerprint } from '../../../../src/wire/artifacts.ts';
+import { NO_OWN_ARTIFACTS } from '../../domain/artifact.ts';
 import { makeArtifact } from './_machine.ts';
 import { type ArtifactPlanInput, planArtifacts } from './plan.ts';
 import { projectedName } from './projection.ts';
@@ -36,6 +37,8 @@ const inputs = fc
     });
     return {
       desired: { models: listed },
+      own: NO_OWN_ARTIFACTS,
+      removed: new Set(),
       catalogs: wanted && entries.map(([uuid, items]) => ({ ...place(uuid), bindPath: '/m', items })),
       held: new Set(held),
       isMounted: ({ uuid }) => mounted.includes(uuid),

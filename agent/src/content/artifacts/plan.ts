@@ -3,14 +3,14 @@ import {
   ARTIFACT_KINDS,
   type ArtifactCatalog,
   type ArtifactKind,
-  type DesiredArtifacts,
   isArtifactName,
   type ProjectionPlace,
 } from '../../domain/artifact.ts';
 import { nameOfVersion, type ProjectionState, projectedName } from './projection.ts';
 import { type ArtifactKey, type ArtifactRecord, artifactKey } from './record.ts';
+import { isUnwanted, viewNamed, type WantedArtifacts, wantedViews } from './wanted.ts';
 
-/** Pulls at the same time; files of one artifact come one after another. */
+/** Pulls of one kind at the same time; files of one artifact come one after another. */
 const PULLS = 2;
 
 /** An attempt that failed, at what is named by its key. */
@@ -25,8 +25,7 @@ export interface ArtifactFailure {
 }
 
 /** Everything that a plan is made from. */
-export interface ArtifactPlanInput {
-  desired: DesiredArtifacts;
+export interface ArtifactPlanInput extends WantedArtifacts {
   /** of the microservices that are to run; undefined while that is not known */
   catalogs: readonly ArtifactCatalog[] | undefined;
   /** microservices that may not be changed now */
@@ -43,10 +42,12 @@ export interface ArtifactPlanInput {
   underWay: ReadonlyMap<ArtifactKey, string>;
   /** artifacts whose revision is to be looked up again, where it is a floating one */
   lookUpsDue: ReadonlySet<ArtifactKey>;
-  /** artifacts whose revision means another content now than the one that is here */
+  /** artifacts that are pulled although they are here: their revision means another content now, or somebody has asked for it */
   outdated: ReadonlySet<ArtifactKey>;
   /** the kinds of which what nothing uses is removed: on request, or because the disk is short of space */
   prune: ReadonlySet<ArtifactKind>;
+  /** artifacts of the machine itself whose contents are to go, once nothing shows them */
+  removed: ReadonlySet<ArtifactKey>;
   now: number;
 }
 
@@ -124,11 +125,6 @@ export function planArtifacts(input: ArtifactPlanInput): ArtifactStep[] {
   return [...steps.filter((step) => isDue(step, input)), ...planPulls(input), ...planLookUps(input)];
 }
 
-/** The artifact of a kind that catalogs mean by a name. */
-export function viewNamed(desired: DesiredArtifacts, kind: ArtifactKind, name: string): ArtifactView | undefined {
-  return desired[kind]?.find((view) => view.name === name);
-}
-
 /** The complete content of what is asked for now, if it is here. */
 export function currentRecord(
   { records }: Pick<ArtifactPlanInput, 'records'>,
@@ -140,14 +136,14 @@ export function currentRecord(
 }
 
 function planPulls(input: ArtifactPlanInput): ArtifactStep[] {
-  const { desired, underWay, outdated, catalogs = [] } = input;
+  const { underWay, outdated, catalogs = [] } = input;
   const waited = new Set(catalogs.flatMap(({ kind, items }) => items.map((name) => `${kind}/${name}`)));
   const isMissing = (kind: ArtifactKind, view: ArtifactView) =>
     isArtifactName(view.name) &&
     (!currentRecord(input, kind, view) || outdated.has(artifactKey({ kind, uuid: view.uuid }))) &&
     !underWay.has(artifactKey({ kind, uuid: view.uuid }));
   const due = ARTIFACT_KINDS.flatMap((kind) =>
-    (desired[kind] ?? [])
+    wantedViews(input, kind)
       .filter((view) => isMissing(kind, view))
       .map((view) => ({ do: 'pull', kind, view }) as const)
       .filter((step) => isDue(step, input)),
@@ -155,14 +151,17 @@ function planPulls(input: ArtifactPlanInput): ArtifactStep[] {
   // What a microservice waits for comes first.
   const rank = ({ kind, view }: (typeof due)[number]) => (waited.has(`${kind}/${view.name}`) ? 0 : 1);
   due.sort((a, b) => rank(a) - rank(b));
-  return due.slice(0, Math.max(0, PULLS - underWay.size));
+  return ARTIFACT_KINDS.flatMap((kind) => {
+    const running = [...underWay.keys()].filter((key) => key.startsWith(`${kind}/`)).length;
+    return due.filter((step) => step.kind === kind).slice(0, Math.max(0, PULLS - running));
+  });
 }
 
 /** One at a time: of the artifacts that are here for what is asked, those with the name of a branch or a tag. */
 function planLookUps(input: ArtifactPlanInput): ArtifactStep[] {
-  const { desired, lookUpsDue, outdated, underWay } = input;
+  const { lookUpsDue, outdated, underWay } = input;
   const steps = ARTIFACT_KINDS.flatMap((kind) =>
-    (desired[kind] ?? []).flatMap((view): ArtifactStep[] => {
+    wantedViews(input, kind).flatMap((view): ArtifactStep[] => {
       const key = artifactKey({ kind, uuid: view.uuid });
       const record = lookUpsDue.has(key) ? currentRecord(input, kind, view) : undefined;
       if (!record?.floating || outdated.has(key) || underWay.has(key)) return [];
@@ -173,11 +172,11 @@ function planLookUps(input: ArtifactPlanInput): ArtifactStep[] {
 }
 
 function planProjections({ projections, ...input }: ArtifactPlanInput): ArtifactStep[] {
-  const { desired, catalogs = [] } = input;
+  const { catalogs = [] } = input;
   return catalogs.flatMap((catalog): ArtifactStep[] => {
     const present = projections.find((each) => samePlace(each, catalog));
     return catalog.items.flatMap((name): ArtifactStep[] => {
-      const view = viewNamed(desired, catalog.kind, name);
+      const view = viewNamed(input, catalog.kind, { name, microservice: catalog.uuid });
       const record = view && isArtifactName(name) ? currentRecord(input, catalog.kind, view) : undefined;
       if (!record) return [];
       const version = projectedName(name, record);
@@ -209,13 +208,14 @@ function planRemovals({ projections, catalogs, held, retains, isMounted }: Artif
 }
 
 /** What no list names and no projection shows, and contents that were replaced. */
-function planPrune({ prune, retains, desired, records, projections, underWay }: ArtifactPlanInput): ArtifactStep[] {
-  if (prune.size === 0 || retains) return [];
+function planPrune(input: ArtifactPlanInput): ArtifactStep[] {
+  const { removed, retains, records, projections, underWay } = input;
+  const prune: ArtifactPlanInput['prune'] = retains ? new Set() : input.prune;
+  if (prune.size + removed.size === 0) return [];
   const unused = [...records.values()].filter((record) => {
-    const { kind, uuid, name } = record;
-    const list = desired[kind];
-    if (!prune.has(kind) || !list || list.some((view) => view.uuid === uuid) || underWay.has(artifactKey(record)))
-      return false;
+    const { kind, name } = record;
+    const isAsked = prune.has(kind) || removed.has(artifactKey(record));
+    if (!isAsked || !isUnwanted(input, record) || underWay.has(artifactKey(record))) return false;
     const version = projectedName(name, record);
     return !projections.some((each) => each.kind === kind && each.links.get(name) === version);
   });

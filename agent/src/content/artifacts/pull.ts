@@ -6,6 +6,7 @@ import { type DiskRoom, roomRefusal } from '../../domain/disk-room.ts';
 import type { Random } from '../../domain/jitter.ts';
 import type { ReachLimits } from '../../domain/reach.ts';
 import { canonicalHost } from '../../domain/reference.ts';
+import { registryIdOf } from '../../domain/registry-number.ts';
 import { artifactSource, type RegistrySource } from '../../domain/target.ts';
 import { RegistryClient } from '../registries/client.ts';
 import { download } from './download.ts';
@@ -122,14 +123,21 @@ function sourceOf(
   { policy: { registries } }: ReachLimits,
 ): RegistrySource {
   const source = registry && artifactSource(registry);
-  if (!registry) throw new ArtifactError('NotFound', `this node has no registry ${registryId}`);
+  if (!registry)
+    throw new ArtifactError('NotFound', `${nodeOf(registryId)} has no registry ${registryIdOf(registryId)}`);
   if (!source)
-    throw new ArtifactError('Invalid', `registry ${registryId} is no host that artifacts can be pulled from`);
+    throw new ArtifactError(
+      'Invalid',
+      `registry ${registryIdOf(registryId)} is no host that artifacts can be pulled from`,
+    );
   if (!REPOSITORY.test(repo)) throw new ArtifactError('Invalid', `${JSON.stringify(repo)} is no name of a repository`);
   if (registries && !registries.map(canonicalHost).includes(source.host))
     throw new ArtifactError('PolicyRefused', `the machine takes nothing from ${source.host}`);
   return source;
 }
+
+/** Whose registries a number is one of. */
+const nodeOf = (registryId: number) => (registryId < 0 ? 'this machine' : 'this node');
 
 async function fetchAll(
   { files }: Resolved,

@@ -20,6 +20,8 @@ export interface PullsDependencies extends Omit<PullDependencies, 'pace' | 'excl
   failures: Failures;
   /** A pull has brought a complete artifact, which is not saved yet. */
   pulled(record: ArtifactRecord): void;
+  /** A pull has failed; the next attempt is due later. */
+  failed(key: ArtifactKey, message: string): void;
   /** A pull has come further. */
   progressed(): void;
   /** A pull has ended, one way or the other. */
@@ -103,6 +105,7 @@ export class Pulls {
       if (!isGivenUp) {
         failures.note(key, { asked: pull.asked, message, lacksRoom: code === 'DiskFull' }, retryAfter);
         log.warn({ reason: code, error: message }, 'Cannot pull an artifact');
+        this.#deps.failed(key, message);
       }
     }
     this.#pulls.delete(key);

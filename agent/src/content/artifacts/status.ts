@@ -6,16 +6,17 @@ import {
   type ArtifactItem,
   type ArtifactKind,
   type ArtifactWait,
-  type DesiredArtifacts,
   isArtifactName,
 } from '../../domain/artifact.ts';
-import { type ArtifactFailure, currentRecord, itemKey, lookUpKey, samePlace, viewNamed } from './plan.ts';
+import { isLocalUuid } from '../../domain/local-uuid.ts';
+import { registryIdOf } from '../../domain/registry-number.ts';
+import { type ArtifactFailure, currentRecord, itemKey, lookUpKey, samePlace } from './plan.ts';
 import type { ProjectionState } from './projection.ts';
 import { type ArtifactKey, type ArtifactRecord, artifactKey } from './record.ts';
+import { isShadowed, managedViews, viewNamed, type WantedArtifacts } from './wanted.ts';
 
 /** What is known of the artifacts of this machine. */
-export interface ArtifactFacts {
-  desired: DesiredArtifacts;
+export interface ArtifactFacts extends WantedArtifacts {
   records: ReadonlyMap<ArtifactKey, ArtifactRecord>;
   projections: readonly ProjectionState[];
   failures: ReadonlyMap<string, ArtifactFailure>;
@@ -23,25 +24,30 @@ export interface ArtifactFacts {
   progress: ReadonlyMap<ArtifactKey, { received: number; total: number }>;
 }
 
-/** What the node reports of the artifacts of one kind. Pure. */
+/** What the node reports of the artifacts of one kind: of those of its controller. Pure. */
 export function artifactStatuses(kind: ArtifactKind, facts: ArtifactFacts): ArtifactStatus[] {
-  return (facts.desired[kind] ?? []).slice(0, BOUNDS.artifacts).map((view) => statusOf(kind, view, facts));
+  return (managedViews(facts, kind) ?? []).slice(0, BOUNDS.artifacts).map((view) => statusOf(kind, view, facts));
 }
 
-/** The artifacts of one kind, for people. Pure. */
+/** The artifacts of one kind of all sources, for people. Of one name, the artifact that counts comes first. Pure. */
 export function artifactItems(
   kind: ArtifactKind,
   facts: ArtifactFacts,
   catalogs: readonly ArtifactCatalog[],
 ): ArtifactItem[] {
-  const views = new Map((facts.desired[kind] ?? []).map((view) => [view.uuid, view]));
-  return artifactStatuses(kind, facts).flatMap((status) => {
-    const view = views.get(status.uuid ?? '');
-    if (!view) return [];
-    const { repo, revision, registryId, files, format } = view;
-    const bindRefCount = catalogs.filter((each) => each.kind === kind && each.items.includes(view.name)).length;
-    const pulledAt = facts.records.get(artifactKey({ kind, uuid: view.uuid }))?.pulledAt;
-    return [{ ...status, repo, revision, registryId, files, format, bindRefCount, pulledAt }];
+  return [...(managedViews(facts, kind) ?? []), ...facts.own.views[kind]].map((view) => {
+    const { uuid, name, repo, revision, registryId, files, format } = view;
+    const binding = catalogs.filter((each) => {
+      const meant = each.kind === kind && each.items.includes(name);
+      return meant && viewNamed(facts, kind, { name, microservice: each.uuid })?.uuid === uuid;
+    });
+    const pulledAt = facts.records.get(artifactKey({ kind, uuid }))?.pulledAt;
+    return {
+      ...statusOf(kind, view, facts),
+      ...{ repo, revision, registryId: registryIdOf(registryId), files, format },
+      ...{ bindRefCount: binding.length, pulledAt },
+      ...(isLocalUuid(uuid) && isShadowed(facts, kind, view) && { shadowed: true as const }),
+    };
   });
 }
 
@@ -50,7 +56,7 @@ function statusOf(kind: ArtifactKind, view: ArtifactView, facts: ArtifactFacts):
   const record = facts.records.get(artifactKey({ kind, uuid }));
   const { state, message, percentage } = stateOf(kind, view, facts);
   return {
-    ...{ uuid, name, source: 'managed', state },
+    ...{ uuid, name, source: isLocalUuid(uuid) ? 'local' : 'managed', state },
     // Of the content that is here, which may be that of the former revision.
     ...(record && {
       digest: record.digest,
@@ -113,7 +119,9 @@ function waitForItem(catalog: ArtifactCatalog, name: string, facts: ArtifactFact
   const present = facts.projections.find((each) => samePlace(each, catalog));
   if (present?.links.has(name)) return undefined;
   const what = `${ARTIFACT_NOUNS[kind]} ${name}`;
-  const view = viewNamed(facts.desired, kind, name);
+  const view = viewNamed(facts, kind, { name, microservice: catalog.uuid });
+  if (!view && isLocalUuid(catalog.uuid))
+    return { failed: true, message: `this machine has no ${what}: deploy it, or pull it` };
   if (!view)
     return facts.desired[kind]
       ? { failed: true, message: `${what} is not linked to this node` }

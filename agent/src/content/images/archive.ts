@@ -63,11 +63,12 @@ export async function examineArchive(
 
 /**
  * The archive as an engine gets it: configurations and layers of the images, and at its end the names, which are those that were
- * examined. Throws ArchiveError, before the names, where the archive is not what it was.
+ * examined. Throws ArchiveError, before the names, where the archive is not what it was; `beforeNames` may throw as well.
  */
 export async function* repackArchive(
   source: AsyncIterable<Buffer>,
   { images, fingerprint }: ExaminedArchive,
+  beforeNames: () => Promise<void> = async () => {},
 ): AsyncGenerator<Buffer> {
   const needed = new Set(images.flatMap(({ config, layers }) => [config, ...layers]));
   const hash = createHash('sha256');
@@ -84,6 +85,7 @@ export async function* repackArchive(
     if (isNeeded) yield padding(entry.size);
   }
   if (hash.digest('hex') !== fingerprint) throw new ArchiveError('it was changed while it was read');
+  await beforeNames();
   const manifest = images.map(({ config, names, layers }) => ({ Config: config, RepoTags: names, Layers: layers }));
   const bytes = Buffer.from(JSON.stringify(manifest));
   yield Buffer.concat([

@@ -11,10 +11,14 @@ import type {} from '../../../../hack/testing/provided.ts';
 import { readTar } from '../../../../src/lib/tar/read.ts';
 import { makeTar } from '../../../../src/lib/tar/write.ts';
 import { until } from '../../engines/_contract.ts';
+import type { PlainFile } from '../../machine/plain-file.ts';
 import {
   type AgentFixture,
   createAgentFixture,
+  type RegistryProxy,
   sampleView,
+  startEngine,
+  startRegistryProxy,
   startTestRegistries,
   type TestRegistries,
 } from '../registries/_registries.ts';
@@ -177,3 +181,80 @@ for (const { kind, url } of inject('engines'))
       expect(await fixture.engine.image(name)).toBeUndefined();
     });
   });
+
+const ENDINGS = inject('engines').filter(({ kind }) => kind === 'docker' || process.env.SKERRY_NIGHTLY);
+describe.each(ENDINGS)('an engine that is killed: $kind', ({ kind }) => {
+  let engine: Awaited<ReturnType<typeof startEngine>>;
+  let fixture: AgentFixture;
+  let plain: RegistryProxy;
+  beforeAll(async () => {
+    engine = await startEngine(kind);
+    fixture = await createAgentFixture(engine.url);
+    plain = await startRegistryProxy(registries.network.outside[0] as string, await registries.registry(5001));
+    fixture.controller.change({ registries: [{ id: 9, url: `http://${plain.host}`, insecure: true }] });
+    const { agent } = fixture;
+    await until('the registry', () => agent.images.pullRequest({ image: 'a', registryId: 9, platform: '' }));
+    await until('the engine', () => agent.supervisor.hasLooked);
+  });
+  afterAll(async () => {
+    await fixture[Symbol.asyncDispose]();
+    await plain[Symbol.asyncDispose]();
+    await engine[Symbol.asyncDispose]();
+  });
+  const isConnected = () => 'engine' in fixture.agent.supervisor.connection;
+  const again = async () => {
+    await engine.start();
+    await until('the engine again', isConnected, 60_000);
+  };
+
+  test('while it gets an archive has no image of it, and loads it when it runs again', async () => {
+    const name = 'registry.example/killed/till:1';
+    const bytes = saveImage(await sampleImage({ env: { GREETING: `killed ${folder}` } }), name);
+    let readings = 0;
+    const file: PlainFile = {
+      size: bytes.length,
+      async *pieces() {
+        const isSecond = ++readings === 2;
+        yield bytes.subarray(0, 2000);
+        if (isSecond) await engine.kill();
+        yield bytes.subarray(2000);
+      },
+      [Symbol.asyncDispose]: async () => {},
+    };
+    const { images } = fixture.agent;
+    await expect(images.load(file, () => {}, never())).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    await again();
+    expect((await images.list()).images.flatMap(({ tags }) => tags)).not.toContain(name);
+    expect(await images.load(file, () => {}, never())).toMatchObject([{ name }]);
+  }, 120_000);
+
+  test('while it pulls an image has an operation that fails, no image and no name of a relay, and pulls it when it runs again', async () => {
+    const { images, database, imagePulls } = fixture.agent;
+    const request = images.pullRequest({ image: 'team/sample:2', registryId: 9, platform: '' });
+    let killed: Promise<void> | undefined;
+    const kill = async () => {
+      killed ??= engine.kill();
+      await killed;
+      return undefined;
+    };
+    plain.fault = (path) => (path.includes('/blobs/') ? kill : undefined);
+    const members = { progress: 0, image: '', resolvedImage: '', platform: '', engine: '' };
+    const begun = imagePulls.begin(members, async (update, signal) => {
+      await images.pull(request, (progress) => update({ progress }), signal);
+      return {};
+    });
+    const operation = await imagePulls.ended(begun.operationId, 60_000);
+    expect(operation).toMatchObject({
+      status: 'failed',
+      error: { code: expect.stringMatching(/UNAVAILABLE|INTERNAL/) },
+    });
+    plain.fault = undefined;
+    expect(database.images().size).toBe(0);
+    await until('the loss', () => !isConnected());
+    await again();
+    const left = (await images.list()).images.flatMap(({ tags }) => tags).filter((each) => !each.includes('killed'));
+    expect(left).toEqual([]);
+    const id = await images.pull(request, () => {}, never());
+    expect(database.images().get(id)).toBe(`${plain.host}/team/sample:2`);
+  }, 120_000);
+});

@@ -72,8 +72,10 @@ export async function loadArchive(
   try {
     const checkRoom = async (bytes: number) => requireRoom(bytes, await deps.room());
     const examined = await examineArchive(pieces(), { architecture: deps.architecture, checkRoom });
-    await requireFreeNames(examined.images, deps);
-    await asking(engine.loadImages(repackArchive(pieces(), examined), signal));
+    const checkNames = () => requireFreeNames(examined.images, deps);
+    await checkNames();
+    // A microservice may have begun to use a name while the engine got the layers.
+    await asking(engine.loadImages(repackArchive(pieces(), examined, checkNames), signal));
     return await Promise.all(examined.images.flatMap((image) => loadedNames(image, engine)));
   } catch (error) {
     if (!(error instanceof ArchiveError || error instanceof TarError)) throw error;

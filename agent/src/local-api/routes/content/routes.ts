@@ -36,6 +36,10 @@ const artifact = () =>
     format: z.string().optional(),
     bindRefCount: z.int().describe('microservices whose catalogs name it'),
     pulledAt: z.number().optional().describe('when the content that is here was complete, Unix ms'),
+    shadowed: z
+      .literal(true)
+      .optional()
+      .describe('the controller has linked another artifact of this name, which counts'),
   });
 
 const volumeMount = () =>

@@ -1,0 +1,51 @@
+import { AgentError } from '../../domain/agent-error.ts';
+import type { PullProgress } from '../../domain/artifact.ts';
+import type { ArtifactKey } from './record.ts';
+
+interface Request {
+  done: PromiseWithResolvers<void>;
+  onProgress(progress: PullProgress): void;
+}
+
+/** Pulls that somebody waits for. */
+export class PullRequests {
+  readonly #requests = new Map<ArtifactKey, Request[]>();
+
+  get keys(): ReadonlySet<ArtifactKey> {
+    return new Set(this.#requests.keys());
+  }
+
+  /** Resolves when the pull of this artifact that ends next has brought it; rejects with why it did not. */
+  add(key: ArtifactKey, onProgress: (progress: PullProgress) => void): Promise<void> {
+    const done = Promise.withResolvers<void>();
+    this.#requests.set(key, [...(this.#requests.get(key) ?? []), { done, onProgress }]);
+    return done.promise;
+  }
+
+  progressed(progress: ReadonlyMap<ArtifactKey, PullProgress>): void {
+    for (const [key, requests] of this.#requests) {
+      const now = progress.get(key);
+      if (now) for (const { onProgress } of requests) onProgress({ received: now.received, total: now.total });
+    }
+  }
+
+  succeeded(key: ArtifactKey): void {
+    for (const { done } of this.#take(key)) done.resolve();
+  }
+
+  failed(key: ArtifactKey, message: string): void {
+    for (const { done } of this.#take(key)) done.reject(new AgentError('UNAVAILABLE', message));
+  }
+
+  /** Those that `isGone` selects are over. */
+  giveUp(isGone: (key: ArtifactKey) => boolean, message: string): void {
+    for (const key of this.keys)
+      if (isGone(key)) for (const { done } of this.#take(key)) done.reject(new AgentError('CONFLICT', message));
+  }
+
+  #take(key: ArtifactKey): Request[] {
+    const requests = this.#requests.get(key) ?? [];
+    this.#requests.delete(key);
+    return requests;
+  }
+}
