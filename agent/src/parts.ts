@@ -311,7 +311,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     ...{ config, log, machine, identity, responses, membership, actions },
     engineKind: () => supervisor.facts?.kind ?? config.containerEngine,
     microservices: () => supervisor.present,
-    isOwn: (uuid) => own.owns(uuid),
+    isMachinesOwn: (uuid) => own.owns(uuid),
     adopt: () => adoption.adoptNow(supervisor),
     refusal: () => edgeGuard.refusal,
     fetchAuthority: deps.fetchAuthority,
