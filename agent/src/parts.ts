@@ -12,6 +12,7 @@ import type { Config, LogLevel } from './domain/config.ts';
 import { AGENT_VERSION } from './domain/names.ts';
 import type { Part } from './domain/part.ts';
 import type { PolicyContext } from './domain/policy.ts';
+import { localRegistryNumber } from './domain/registry-number.ts';
 import {
   isRemoving,
   isWatching,
@@ -256,7 +257,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
   const images = new Images({
     ...{ engine, log, architecture },
     policy: () => policy.policy,
-    registry: (id) => own.within(responses.sent).registries.get(id),
+    registry: (id) => registries.all.find((registry) => registry.id === id),
     connection: () => supervisor.connection,
     pull: (request, onProgress, signal) => supervisor.pullByHand(request, onProgress, signal),
     room: async () => {
