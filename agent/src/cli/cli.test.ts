@@ -167,13 +167,21 @@ describe('the lists of what this machine has for containers', () => {
   const lines = async (...args: string[]) => (await cli(...args)).out.split('\n');
 
   test('show state, progress, size and age of models and knowledge, and errors below', async () => {
-    const tiny = { name: 'tiny', state: 'Pulling', percentage: 40, repo: 'team/tiny', revision: 'main', lastError: '' };
+    const tiny = {
+      name: 'tiny',
+      source: 'local',
+      state: 'Pulling',
+      percentage: 40,
+      repo: 'team/tiny',
+      revision: 'main',
+      lastError: '',
+    };
     const old = { ...tiny, name: 'old', state: 'Ready', totalBytes: 2_097_152, pulledAt: Date.now() - 200_500 };
     await answering({ models: [{ ...old, resolvedRevision: 'a'.repeat(40), lastError: 'status 503' }, tiny] });
     expect(await lines('model', 'ls')).toEqual([
-      'NAME   STATE         SIZE      AGE      REPO        REVISION   RESOLVED',
-      'old    Ready         2.0 MiB   3m 20s   team/tiny   main       aaaaaaaaaaaa',
-      'tiny   Pulling 40%                      team/tiny   main',
+      'NAME   SOURCE   STATE         SIZE      AGE      REPO        REVISION   RESOLVED',
+      'old    local    Ready         2.0 MiB   3m 20s   team/tiny   main       aaaaaaaaaaaa',
+      'tiny   local    Pulling 40%                      team/tiny   main',
       '',
       'old: status 503',
       '',
