@@ -30,15 +30,27 @@ const ABOUT_ALL = /\/(?:routes|access|openapi|unwritable-disk)\.test\.ts$/;
 const PATH = /(?:\b(GET|POST|PATCH|DELETE) )?(\/(?:v1|health|metrics)\b[^'"`\s?,]*)/g;
 const METHODS = ['GET', 'POST', 'PATCH', 'DELETE'];
 
+/** Words that tests put into paths by an expression, where they run for several kinds. */
+const KINDS = ['models', 'knowledge', 'microservices', 'registries', 'runtimeclasses'];
+/** What an expression in a path becomes. */
+const EXPRESSION = 'expression';
+
 /** The operations that the source of a test requests: by a method and a path, or by the path of a route that is alone there. */
 function operationsIn(source: string): string[] {
-  const stated = requestsIn(source).flatMap(({ method, path }) => routeOf(method, path)?.operation ?? []);
-  const text = source.replaceAll(/\$\{[^}]*\}/g, 'x');
-  const others = Array.from(text.matchAll(PATH)).flatMap(([, method, path = '']) => {
-    if (method) return routeOf(method, path)?.operation ?? [];
-    const routes = METHODS.flatMap((each) => routeOf(each, path) ?? []);
-    return routes.length === 1 ? (routes[0]?.operation ?? []) : [];
-  });
+  const words = KINDS.filter((kind) => source.includes(`'${kind}'`));
+  const spelled = (path: string) =>
+    path.includes(EXPRESSION) ? [path, ...words.map((word) => path.replace(EXPRESSION, word))] : [path];
+  const stated = requestsIn(source).flatMap(({ method, path }) =>
+    spelled(path).flatMap((each) => routeOf(method, each)?.operation ?? []),
+  );
+  const text = source.replaceAll(/\$\{[^}]*\}/g, EXPRESSION);
+  const others = Array.from(text.matchAll(PATH)).flatMap(([, method, path = '']) =>
+    spelled(path).flatMap((each) => {
+      if (method) return routeOf(method, each)?.operation ?? [];
+      const routes = METHODS.flatMap((one) => routeOf(one, each) ?? []);
+      return routes.length === 1 ? (routes[0]?.operation ?? []) : [];
+    }),
+  );
   return [...stated, ...others];
 }
 

@@ -232,7 +232,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
   const images = new Images({
     ...{ engine, log, architecture },
     policy: () => policy.policy,
-    registry: (id) => own.within(responses.sent).registries.get(id),
+    registry: (id) => registries.all.find((registry) => registry.id === id),
     connection: () => supervisor.connection,
     pull: (request, onProgress, signal) => supervisor.pullByHand(request, onProgress, signal),
     room: async () => {

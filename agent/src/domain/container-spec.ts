@@ -81,7 +81,7 @@ const OF_MACHINE: ReadonlySet<string> = new Set(BRIDGE_HOSTS);
 
 /**
  * Every label of the agent is set, also with an empty value: containers inherit the labels of their image, and an image
- * must not be able to forge those of the agent.
+ * must not be able to forge labels of the agent.
  */
 function labelsOf(step: BareStepOf<'create'>, context: SpecContext): Record<string, string> {
   const { view, uuid } = step;

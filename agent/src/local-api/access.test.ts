@@ -1,11 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import { beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { RoleRule } from '../../../src/wire/agent.ts';
+import { atEnd } from '../../../testing/at-end.ts';
 import { plainView } from '../_web.ts';
 import { LocalAgent } from './_local-agent.ts';
 import { localApi, ROUTES } from './routes.ts';
-import { type Ask, listenerOf, onAllListeners, WAYS } from './server/_listeners.ts';
-import type { LocalAccess, LocalRoute } from './server/route.ts';
+import { listenerOf, onAllListeners, WAYS } from './server/_listeners.ts';
+import type { Listener } from './server/authenticate.ts';
+import type { LocalRoute } from './server/route.ts';
 import type { LocalApi } from './server/server.ts';
 
 /** Who may what: every route, by every caller, on every listener. */
@@ -48,26 +50,6 @@ const EXPECTED: Readonly<
   },
 };
 
-let local: LocalAgent;
-let ask: Ask;
-let tokens: Record<Caller, string>;
-
-beforeEach(async () => {
-  local = await LocalAgent.start();
-  const account = (uuid: string, name: string, rules: RoleRule[]) =>
-    plainView({ uuid, name, serviceAccount: { name, rules } });
-  await local.provision(account(star, 'star', [EVERYTHING]), account(plain, 'plain', []));
-  const read = (uuid: string) =>
-    Buffer.from(local.files.read(`serviceaccounts/${uuid}`)?.get('token') ?? '').toString();
-  tokens = {
-    'the admin': local.token,
-    'a workload with *': read(star),
-    'a workload without a role': read(plain),
-    nobody: '',
-  };
-  return () => local[Symbol.asyncDispose]();
-});
-
 /** The local API of an agent, of which each route answers without doing anything. */
 function idle(agent: LocalAgent['agent']): LocalApi {
   const api = localApi({ agent } as never);
@@ -83,23 +65,55 @@ function idle(agent: LocalAgent['agent']): LocalApi {
   return { ...api, find };
 }
 
-const kindOf = (access: LocalAccess) => (typeof access === 'object' ? 'grant' : access);
+const local = await LocalAgent.start();
+atEnd(() => local[Symbol.asyncDispose]());
+const account = (uuid: string, name: string, rules: RoleRule[]) =>
+  plainView({ uuid, name, serviceAccount: { name, rules } });
+await local.provision(account(star, 'star', [EVERYTHING]), account(plain, 'plain', []));
+const ask = await onAllListeners(local, idle(local.agent));
+const tokenOf = (uuid: string) =>
+  Buffer.from(local.files.read(`serviceaccounts/${uuid}`)?.get('token') ?? '').toString();
+const tokens: Record<Caller, string> = {
+  'the admin': local.token,
+  'a workload with *': tokenOf(star),
+  'a workload without a role': tokenOf(plain),
+  nobody: '',
+};
+
 const concrete = (path: string) => path.replaceAll(/\{\w+\}/g, 'x');
 
-test('every route answers each caller on each listener as its access says', async () => {
-  ask = await onAllListeners(local, idle(local.agent));
+/** Requests by every caller on every listener; returns in words those whose status is not the expected one. */
+async function walk(
+  requests: readonly (readonly [
+    method: string,
+    path: string,
+    expected: (caller: Caller, listener: Listener) => number,
+  ])[],
+): Promise<string[]> {
   const wrong: string[] = [];
-  for (const { method, path, access } of ROUTES)
-    for (const caller of CALLERS)
-      for (const way of WAYS) {
-        const listener = listenerOf(way);
-        const [socket, tcp] = access === 'open' ? [SERVED, SERVED] : EXPECTED[kindOf(access) as 'admin'][caller];
-        const isClosed = access === 'open' && listener === 'bridge';
-        const expected = isClosed ? 403 : listener === 'socket' ? socket : tcp;
-        const { status } = await ask(way, method, concrete(path), { token: tokens[caller] });
-        if (status !== expected) wrong.push(`${method} ${path} by ${caller} on ${way}: ${status}, not ${expected}`);
+  const walkers = CALLERS.flatMap((caller) => WAYS.map((way) => ({ caller, way })));
+  await Promise.all(
+    walkers.map(async ({ caller, way }) => {
+      for (const [method, path, expected] of requests) {
+        const { status } = await ask(way, method, path, { token: tokens[caller] });
+        const wanted = expected(caller, listenerOf(way));
+        if (status !== wanted) wrong.push(`${method} ${path} by ${caller} on ${way}: ${status}, not ${wanted}`);
       }
-  expect(wrong).toEqual([]);
+    }),
+  );
+  return wrong;
+}
+
+test('every route answers each caller on each listener as its access says', async () => {
+  const requests = ROUTES.map(({ method, path, access }) => {
+    const expected = (caller: Caller, listener: Listener) => {
+      if (access === 'open') return listener === 'bridge' ? 403 : SERVED;
+      const [socket, tcp] = EXPECTED[typeof access === 'object' ? 'grant' : access][caller];
+      return listener === 'socket' ? socket : tcp;
+    };
+    return [method, concrete(path), expected] as const;
+  });
+  expect(await walk(requests)).toEqual([]);
 });
 
 const UNKNOWN = [
@@ -114,17 +128,15 @@ const UNKNOWN = [
 ] as const;
 
 test('what does not exist shows to the admin alone, and only on the socket', async () => {
-  ask = await onAllListeners(local, idle(local.agent));
-  const wrong: string[] = [];
-  for (const [method, path, own] of UNKNOWN)
-    for (const caller of CALLERS)
-      for (const way of WAYS) {
-        const [socket, tcp] = EXPECTED.unknown[caller];
-        const expected = listenerOf(way) !== 'socket' ? tcp : caller === 'the admin' ? own : socket;
-        const { status } = await ask(way, method, path, { token: tokens[caller] });
-        if (status !== expected) wrong.push(`${method} ${path} by ${caller} on ${way}: ${status}, not ${expected}`);
-      }
-  expect(wrong).toEqual([]);
+  const requests = UNKNOWN.map(([method, path, own]) => {
+    const expected = (caller: Caller, listener: Listener) => {
+      const [socket, tcp] = EXPECTED.unknown[caller];
+      if (listener !== 'socket') return tcp;
+      return caller === 'the admin' ? own : socket;
+    };
+    return [method, path, expected] as const;
+  });
+  expect(await walk(requests)).toEqual([]);
 });
 
 describe('a route of the local API', () => {

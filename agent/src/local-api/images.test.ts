@@ -9,6 +9,7 @@ import { policySchema } from '../domain/policy.ts';
 import { EngineError } from '../engine-port/error.ts';
 import { until } from '../engines/_contract.ts';
 import { imageIdOf, MEMORY_IMAGE_BYTES, type MemoryEngine } from '../engines/memory/_engine.ts';
+import type { RegistryManifest } from '../local/registries.ts';
 import { type Asked, LocalAgent } from './_local-agent.ts';
 
 /** The images of an engine in memory, by the local API and the command line. */
@@ -34,9 +35,13 @@ const ended = (path: string, { body }: Asked) =>
     return data?.status !== 'running' && data;
   });
 
-/** A node with one microservice that runs, and these registries. */
-async function running(imageId = 'registry.example/shop/web:1', registries: object[] = []): Promise<void> {
-  local.controller.registries = registries;
+/** A node with one microservice that runs, and these registries of its machine. */
+async function running(
+  imageId = 'registry.example/shop/web:1',
+  registries: Partial<RegistryManifest>[] = [],
+): Promise<void> {
+  const plain = { type: 'oci' as const, isPublic: true, username: '', password: '', userEmail: '', ca: '' };
+  for (const registry of registries) local.agent.registries.apply({ ...plain, url: '', insecure: false, ...registry });
   await local.provision(plainView({ uuid: randomUUID(), imageId }));
 }
 
@@ -122,7 +127,7 @@ describe('a pull by hand', () => {
 
   const refused: Record<string, [object, number, RegExp]> = {
     'the cache of the machine': [{ registryId: 2 }, 400, /registryId 2 is the cache of this machine/],
-    'an unknown registry': [{ registryId: 9 }, 400, /registryId 9 is not a registry that this machine knows/],
+    'an unknown registry': [{ registryId: 9 }, 400, /registryId 9 is not a registry of this machine/],
     'a hub': [{ registryId: 8 }, 400, /registryId 8 is a hub/],
     'a platform of one word': [{ platform: 'linux' }, 400, /platform "linux" is not a platform/],
     'a platform with a query': [{ platform: 'linux/amd64&x=1' }, 400, /is not a platform/],

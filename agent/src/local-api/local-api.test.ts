@@ -94,6 +94,14 @@ describe('the local API', () => {
     'an unknown route': ['GET', '/v1/nonsense', 404, 'NOT_FOUND'],
     'a method that the route does not have': ['PUT', '/v1/system/status', 405, 'METHOD_NOT_ALLOWED'],
     'an empty list of images': ['GET', '/v1/images', 200],
+    'an unknown load of an archive': ['GET', '/v1/images:load/x', 404, 'NOT_FOUND'],
+    'an unknown pull of knowledge': ['GET', '/v1/knowledge:pull/x', 404, 'NOT_FOUND'],
+    'an unknown microservice of the machine': ['GET', '/v1/deploy/microservices/nobody', 404, 'NOT_FOUND'],
+    'a model that is none': ['POST', '/v1/deploy/models:validate', 400, 'INVALID_ARGUMENT'],
+    'knowledge that is none': ['POST', '/v1/deploy/knowledge:validate', 400, 'INVALID_ARGUMENT'],
+    'a runtime class that is none': ['POST', '/v1/deploy/runtimeclasses:validate', 400, 'INVALID_ARGUMENT'],
+    'an unknown removal of a runtime class': ['GET', '/v1/deploy/runtimeclasses:delete/x', 404, 'NOT_FOUND'],
+    'a manifest that is none': ['POST', '/v1/deploy/microservices:validate', 400, 'INVALID_ARGUMENT'],
     'an unknown pull of an image': ['GET', '/v1/images:pull/x', 404, 'NOT_FOUND'],
     'a route of the control plane': ['GET', '/v1/system/controlplane', 501, 'NOT_IMPLEMENTED'],
     'an unknown microservice': ['GET', '/v1/ms/nobody', 404, 'NOT_FOUND'],
@@ -120,7 +128,6 @@ describe('the local API', () => {
     'unknown knowledge': ['GET', '/v1/knowledge/nobody', 404, 'NOT_FOUND'],
     'a prune of knowledge': ['POST', '/v1/knowledge:prune', 200],
     'setting the position, which is not implemented': ['POST', '/v1/system/gps', 501, 'NOT_IMPLEMENTED'],
-    'a pull by hand, which is not implemented': ['POST', '/v1/models:pull', 501, 'NOT_IMPLEMENTED'],
     'the settings': ['GET', '/v1/system/config', 200],
   };
   for (const [name, [method, path, status, code]] of Object.entries(answers))
@@ -129,6 +136,11 @@ describe('the local API', () => {
       const answer = await ask(method, path);
       expect([answer.status, answer.body.error?.code]).toEqual([status, code]);
     });
+
+  test('refuses a GET request with a body, whose members would count for nothing', async () => {
+    const { status, body } = await ask('GET', '/v1/ms', { source: 'local' });
+    expect([status, body.error?.message]).toEqual([400, 'this request has a body; its members belong to the query']);
+  });
 
   test('lists every supported engine in its version', async () => {
     const { body } = await ask('GET', '/v1/system/version');

@@ -1,7 +1,8 @@
 import { createHmac, randomUUID } from 'node:crypto';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { atEnd } from '../../../testing/at-end.ts';
 import { plainView } from '../_web.ts';
 import { until } from '../engines/_contract.ts';
 import { newKey, type PrivateKey, publicKeyObject } from '../state/identity.ts';
@@ -11,20 +12,22 @@ import { signClaims, signingKey, signToken } from '../state/token.ts';
 import { openControl } from './_control.ts';
 import { LocalAgent } from './_local-agent.ts';
 import { localApi } from './routes.ts';
-import { type Ask, onAllListeners, WAYS } from './server/_listeners.ts';
+import { onAllListeners, WAYS } from './server/_listeners.ts';
 
 /** Tokens of the local API: what counts for none on any listener, and what was revoked. */
 
-let local: LocalAgent;
-let ask: Ask;
 const [web, db] = [randomUUID(), randomUUID()];
+const rules = [{ apiGroups: ['*'], resources: ['*'], verbs: ['*'] }];
+const account = (uuid: string, name: string) => plainView({ uuid, name, serviceAccount: { name, rules } });
+const local = await LocalAgent.start();
+atEnd(() => local[Symbol.asyncDispose]());
+await local.provision(account(web, 'web'), account(db, 'db'));
+const ask = await onAllListeners(local, localApi({ agent: local.agent } as never));
+const adminToken = () => readFileSync(local.config.tokenFile, 'utf8').trim();
 
-beforeEach(async () => {
-  local = await LocalAgent.start();
-  const rules = [{ apiGroups: ['*'], resources: ['*'], verbs: ['*'] }];
-  const account = (uuid: string, name: string) => plainView({ uuid, name, serviceAccount: { name, rules } });
-  await local.provision(account(web, 'web'), account(db, 'db'));
-  return () => local[Symbol.asyncDispose]();
+beforeEach(() => {
+  // A test may have revoked the one before.
+  local.token = adminToken();
 });
 
 const tokenOf = (uuid: string) =>
@@ -83,10 +86,6 @@ const CONFIG = '/v1/microservices/config';
 const WHO = '/v1/auth/whoami';
 
 describe('a token', () => {
-  beforeEach(async () => {
-    ask = await onAllListeners(local, localApi({ agent: local.agent } as never));
-  });
-
   for (const [name, forge] of Object.entries(FORGERIES))
     test(`${name} counts for none on any listener`, async () => {
       const key = local.agent.tokens.key;
@@ -143,6 +142,9 @@ describe('a revocation', () => {
       expect((await revoke(body)).status).toBe(400);
     expect((await revoke({})).body.error?.message).toBe('jti: give jti, subject, or both');
     expect((await revoke({ token: 'x' })).body.error?.message).toBe('token is no member of this body');
+    const twice = { token: local.token, body: '{"jti":"aaaaaaaa","subject":"s","jti":"bbbbbbbb"}' };
+    const answer = await ask('socket', 'POST', '/v1/auth/tokens/revoke', twice);
+    expect([answer.status, answer.body.error?.message]).toEqual([400, 'the body has the member "jti" twice']);
   });
 
   test('leaves the command line a way where it ends the admin token: another one is written at once', async () => {

@@ -1,19 +1,23 @@
 import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { plainView } from '../_web.ts';
 import { Artifacts } from '../content/artifacts/artifacts.ts';
 import { Projections } from '../content/artifacts/projection.ts';
 import { ArtifactStore } from '../content/artifacts/store.ts';
+import { ARTIFACT_KINDS } from '../domain/artifact.ts';
 import { until } from '../engines/_contract.ts';
 import { MemoryEngine } from '../engines/memory/_engine.ts';
 import { FilledDisk } from '../faults/_filled-disk.ts';
 import { FakeController } from '../link/_fake-controller.ts';
 import { manifestOf } from '../local/_manifest.ts';
+import { localArtifactSchema } from '../local/artifacts.ts';
+import { localRegistrySchema } from '../local/registries.ts';
 import { localRowSchema } from '../local/row.ts';
+import { localRuntimeClassSchema } from '../local/runtime-classes.ts';
 import { identityFile } from '../state/identity.ts';
 import { openRows } from '../state/rows.ts';
 import { openSqliteDatabase } from '../state/sqlite-database.ts';
@@ -42,6 +46,8 @@ interface Row {
   command?: string[];
   /** why nothing of it has to survive the end of the agent, or what else keeps it; absent: it has to, on this disk */
   elsewhere?: string;
+  /** it only removes a file, which a full disk lets it do */
+  makesRoom?: true;
   /** needs a machine that is no node */
   needsNoNode?: true;
 }
@@ -72,6 +78,20 @@ const CHANGES: Record<string, Row> = {
   'POST /v1/deploy/microservices:apply': { command: ['deploy', '-f', 'MANIFEST'] },
   'POST /v1/deploy/microservices:validate': { elsewhere: 'it changes nothing' },
   'DELETE /v1/deploy/microservices/{id}': { command: ['ms', 'rm', 'skerry-agent.own'] },
+  'POST /v1/deploy/models:apply': { command: ['deploy', '-f', 'MODEL'] },
+  'POST /v1/deploy/models:validate': { elsewhere: 'it changes nothing' },
+  'POST /v1/models:pull': { command: ['model', 'pull', 'own', '--repo', 'team/new', '--registry', '4'] },
+  'DELETE /v1/models/{name}': { command: ['model', 'rm', 'own'], makesRoom: true },
+  'POST /v1/deploy/knowledge:apply': { command: ['deploy', '-f', 'KNOWLEDGE'] },
+  'POST /v1/deploy/knowledge:validate': { elsewhere: 'it changes nothing' },
+  'POST /v1/knowledge:pull': { command: ['knowledge', 'pull', 'own', '--repo', 'team/new', '--registry', '4'] },
+  'DELETE /v1/knowledge/{name}': { command: ['knowledge', 'rm', 'own'], makesRoom: true },
+  'POST /v1/deploy/registries:apply': { command: ['deploy', '-f', 'REGISTRY'] },
+  'POST /v1/deploy/registries:validate': { elsewhere: 'it changes nothing' },
+  'DELETE /v1/deploy/registries/{id}': { command: ['registry', 'rm', '5'], makesRoom: true },
+  'POST /v1/deploy/runtimeclasses:apply': { command: ['deploy', '-f', 'CLASS'] },
+  'POST /v1/deploy/runtimeclasses:validate': { elsewhere: 'it changes nothing' },
+  'DELETE /v1/deploy/runtimeclasses/{name}': { command: ['runtimeclass', 'rm', 'own'], makesRoom: true },
   'DELETE /v1/ms/{id}': { command: ['ms', 'rm', 'shop.queue'], elsewhere: 'the engine has the containers' },
   'POST /v1/ms/{id}/kill': { elsewhere: 'a signal is sent once' },
   'POST /v1/ms/{id}/exec/sessions': { elsewhere: 'a session ends with the agent' },
@@ -101,11 +121,14 @@ describe.skipIf(process.getuid?.() !== 0)('on a disk that takes no writes', () =
   let controller: FakeController;
   let local: LocalAgent;
   let manifest: string;
+  /** files by the words of commands that stand for them */
+  let manifests: Map<string, string>;
 
   beforeEach(async () => {
     disk = new Disk();
     folder = temporaryFolder();
     manifest = join(temporaryFolder(), 'own.yaml');
+    manifests = new Map([['MANIFEST', manifest]]);
     engine = new MemoryEngine({ anyImage: true });
     controller = await new FakeController().listen();
     controller.microservices = [plainView({ uuid: web }), plainView({ uuid: queue, name: 'queue' })];
@@ -129,6 +152,12 @@ describe.skipIf(process.getuid?.() !== 0)('on a disk that takes no writes', () =
         database: openSqliteDatabase(join(data, 'agent.db'), Date.now(), [folder]).database,
         identity: identityFile(join(data, 'identity.json'), Date.now, () => {}),
         ownMicroservices: openRows(join(data, 'local', 'microservices'), localRowSchema),
+        localRegistries: openRows(join(data, 'local', 'registries'), localRegistrySchema),
+        localArtifacts: {
+          models: openRows(join(data, 'local', 'models'), localArtifactSchema),
+          knowledge: openRows(join(data, 'local', 'knowledge'), localArtifactSchema),
+        },
+        localRuntimeClasses: openRows(join(data, 'local', 'runtime-classes'), localRuntimeClassSchema),
         artifacts: (needs) =>
           new Artifacts({
             ...needs,
@@ -150,10 +179,45 @@ describe.skipIf(process.getuid?.() !== 0)('on a disk that takes no writes', () =
     const { node, controllerConnection } = JSON.parse((await local.cli('status', '-o', 'json')).out);
     const { items } = JSON.parse((await local.cli('ms', 'ls', '-o', 'json')).out);
     const states = items.map(({ name, state }: Record<string, string>) => `${name} ${state}`).toSorted();
-    return { node: node?.uuid, isNode: controllerConnection !== 'NOT_PROVISIONED', states };
+    const { registries, runtimeClasses, localArtifacts } = local.agent;
+    const content = [
+      ...registries.all.map(({ id, url }) => `${id} ${url}`),
+      ...runtimeClasses.all.map(({ name }) => `class ${name}`),
+      ...ARTIFACT_KINDS.flatMap((kind) => localArtifacts.own.views[kind].map(({ repo }) => `${kind} ${repo}`)),
+    ];
+    return { node: node?.uuid, isNode: controllerConnection !== 'NOT_PROVISIONED', states, content };
   }
 
-  const BEFORE = { isNode: true, states: ['own RUNNING', 'queue STOPPED', 'web RUNNING'] };
+  const BEFORE = {
+    isNode: true,
+    states: ['own RUNNING', 'queue STOPPED', 'web RUNNING'],
+    content: [
+      ...['1 docker.io', '2 from_cache', '3 https://huggingface.co', '4 127.0.0.1:1', '5 registry.example'],
+      ...['class own', 'models team/own', 'knowledge team/own'],
+    ],
+  };
+
+  /** Registries, artifacts and a runtime class of the machine, and manifests that would change them or add others. */
+  function defineContent(): void {
+    const { registries, runtimeClasses, localArtifacts } = local.agent;
+    const plain = { type: 'oci' as const, isPublic: true, username: '', password: '', userEmail: '', ca: '' };
+    for (const url of ['127.0.0.1:1', 'registry.example']) registries.apply({ ...plain, url, insecure: false });
+    runtimeClasses.apply({ name: 'own', handler: 'runc' });
+    for (const kind of ARTIFACT_KINDS)
+      localArtifacts.apply(kind, { name: 'own', repo: 'team/own', revision: '', files: [], registry: 4 });
+    const artifact = { metadata: { name: 'new' }, spec: { repo: 'team/new', registry: 5 } };
+    const written = {
+      MODEL: { kind: 'Model', ...artifact },
+      KNOWLEDGE: { kind: 'Knowledge', ...artifact },
+      REGISTRY: { kind: 'Registry', spec: { url: 'new.example', private: false } },
+      CLASS: { kind: 'RuntimeClass', metadata: { name: 'new' }, handler: 'runc' },
+    };
+    for (const [word, rest] of Object.entries(written)) {
+      const file = join(dirname(manifest), `${word}.json`);
+      writeFileSync(file, JSON.stringify({ apiVersion: 'agent.skerry.dev/v1', ...rest }));
+      manifests.set(word, file);
+    }
+  }
 
   const disks: Record<string, { before(): Promise<void>; after(): void }> = {
     full: { before: async () => disk.fill(), after: () => disk.free() },
@@ -176,11 +240,13 @@ describe.skipIf(process.getuid?.() !== 0)('on a disk that takes no writes', () =
       writeFileSync(manifest, manifestOf('own', 'example/own:1'));
       expect(await local.cli('deploy', '-f', manifest)).toMatchObject({ code: 0 });
       writeFileSync(manifest, manifestOf('own', 'example/own:2'));
+      defineContent();
       await before();
       const node = controller.nodeUuid;
       expect(await seen()).toEqual({ ...BEFORE, node });
-      for (const { command = [] } of DURABLE.filter(({ needsNoNode }) => !needsNoNode)) {
-        const { code, out, err } = await local.cli(...command.map((word) => (word === 'MANIFEST' ? manifest : word)));
+      const tried = DURABLE.filter(({ needsNoNode, makesRoom }) => !needsNoNode && !(makesRoom && kind === 'full'));
+      for (const { command = [] } of tried) {
+        const { code, out, err } = await local.cli(...command.map((word) => manifests.get(word) ?? word));
         expect({ command, code, out }).toEqual({ command, code: 1, out: '' });
         expect(err, command.join(' ')).toMatch(
           /^Error\[UNAVAILABLE\]: this cannot be saved, so .*\. Make room on the disk/,

@@ -60,7 +60,7 @@ test('following shows each line once, whether it stood in a file or came later',
   expect((await next).done).toBe(true);
 });
 
-test('following goes on while the files are rotated and removed, each line once', async () => {
+test('following continues while the files are rotated and removed, each line once', async () => {
   const { sink, log } = start();
   const words = Array.from({ length: 20 }, (_, at) => `line ${at}`);
   log.info({}, 'before');

@@ -36,7 +36,7 @@ const activation: Frame = { type: FRAME_TYPES.ACTIVATION, data: Buffer.from('{}'
 const output: Frame = { type: FRAME_TYPES.STDOUT, data: Buffer.from('x') };
 const clock = systemClock();
 
-test('what is sent over a connection that the other side has closed waits for the next one', async () => {
+test('a frame that is sent over a connection that the other side has closed waits for the next one', async () => {
   const { sockets, dial } = makeSockets();
   const nothing = () => {};
   const connection = new SessionConnection({

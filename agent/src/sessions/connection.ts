@@ -90,7 +90,7 @@ export class SessionConnection {
   /** Sends a frame as soon as there is a connection, and resolves once there is room for more. */
   async send(frame: Frame): Promise<void> {
     while (!this.over.aborted) {
-      // One that the other side has closed takes nothing any more: the next one does.
+      // A socket that the other side has closed takes nothing any more: the next one does.
       if (this.#isReady && this.#socket?.isOpen) return this.#socket.send(frame);
       await this.#changed.promise;
     }

@@ -138,7 +138,7 @@ test('under a crash loop, also over a replacement, a log that is followed has ea
   expect(lines).toEqual(written);
 });
 
-test('of a container that does not run any more the lines that were asked for are shown, and no more', async () => {
+test('a container that does not run any more has the lines that were asked for, and no more', async () => {
   const id = await makeContainer('one');
   for (const line of ['1', '2', '3']) engine.logOf(id).print(line, SECOND);
   const [container] = await engine.containers();

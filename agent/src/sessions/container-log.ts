@@ -26,7 +26,7 @@ interface Position {
 }
 
 /**
- * The log of a microservice. With `follow` it goes on when the container is started again or replaced, and when the engine was
+ * The log of a microservice. With `follow` it continues when the container is started again or replaced, and when the engine was
  * away, each line once.
  */
 export async function* containerLog(

@@ -132,7 +132,7 @@ export function runExec(session: ExecSession, refusal: string | undefined, conte
       else record.over();
       await connection.finish(lastFrames(code));
     } catch (error) {
-      // The engine may be gone, and the program not.
+      // The engine may have ended, and the program not.
       over();
       await connection.finish([frame(FRAME_TYPES.CLOSE, errorText(error))]);
     } finally {

@@ -69,7 +69,7 @@ function faults(kind: EngineKind): void {
     return user;
   }
 
-  test('a terminal ends with the run of its container, in words; a followed log goes on with the next run', async () => {
+  test('a terminal ends with the run of its container, in words; a followed log continues with the next run', async () => {
     const [user, log] = [await terminal(), await stack.user(`/microservices/${stack.web}/logs`)];
     await log.until('LOG_LINE begun', SLOW);
     await callEngine(own.url, 'POST', `/containers/${id}/restart?t=0`);
@@ -80,7 +80,7 @@ function faults(kind: EngineKind): void {
     log.ws.close();
   }, 180_000);
 
-  test('a terminal ends with its engine, in words and without an exit code of its own; a followed log goes on', async () => {
+  test('a terminal ends with its engine, in words and without an exit code of its own; a followed log continues', async () => {
     const [user, log] = [await terminal(), await stack.user(`/microservices/${stack.web}/logs?tail=1`)];
     await log.until('LOG_LINE begun', SLOW);
     await own.kill();

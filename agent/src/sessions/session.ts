@@ -19,9 +19,9 @@ export interface SessionContext {
   log: Log;
   /** Begins to open a socket; throws while the agent has no controller. */
   dial(path: string, listener: FrameListener, attempt: Attempt): FrameSocket;
-  /** the container of a microservice: the one that runs, else the one that ran last */
+  /** the container of a microservice that runs, else its last container */
   containerOf(uuid: string): Container | undefined;
-  /** what is reported of a microservice; undefined of one that this node does not know */
+  /** the report of a microservice; undefined when this node does not know it */
   stateOf(uuid: string): ReportedState | undefined;
   /** the runs of its container; undefined while they are not known */
   runsOf(uuid: string): Runs | undefined;

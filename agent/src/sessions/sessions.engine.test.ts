@@ -74,7 +74,7 @@ for (const { kind, url } of inject('engines'))
       }
     }, 120_000);
 
-    test('a shell takes what is typed, and its exit code comes back; a log has what the container wrote', async () => {
+    test('a shell takes the keys of its user, and its exit code comes back; a log has what the container wrote', async () => {
       await using stack = await startStack();
       const engine = new DockerEngine({ url, instance: INSTANCE });
       const facts = await prepare(engine, image);

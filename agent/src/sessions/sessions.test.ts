@@ -75,7 +75,7 @@ describe('an exec session', () => {
     expect(user.seen.join()).not.toContain('exitCode');
   });
 
-  test('ends in words and without an exit code when the engine is gone', async () => {
+  test('ends in words and without an exit code when the engine ends', async () => {
     await start();
     const user = await exec();
     (await program()).lose();
@@ -133,7 +133,7 @@ describe('an exec session', () => {
     await until('all of it', () => bytes() === 32 * piece.length);
   });
 
-  test('the policy of the machine refuses it in words, and ends one that runs', async () => {
+  test('the policy of the machine refuses it in words, and ends a session that runs', async () => {
     const { user, started, agent } = await begin();
     agent.setPolicy({ exec: false });
     await user.until('CLOSE the policy of the machine allows no exec sessions');
@@ -198,7 +198,7 @@ describe('an exec session', () => {
     expect(user.seen.filter((one) => one.startsWith('CONTROL'))).toHaveLength(1);
   }, 60_000);
 
-  test('goes on when the clock of the machine jumps, also with another connection', async () => {
+  test('continues when the clock of the machine jumps, also with another connection', async () => {
     const clock = { ...systemClock(), wall: () => Date.now() + skew };
     let skew = 0;
     const agent = await start({ clock });

@@ -63,12 +63,12 @@ for (const { kind, url } of inject('engines'))
     beforeAll(async () => {
       fixture = await createAgentFixture(url);
       await until('the engine', () => fixture.agent.supervisor.hasLooked);
-      const { controller } = fixture;
-      const account = { id: 7, url: locked.url, ca: base64(registries.certificate.ca), username: 'limpet', password };
-      controller.change({ registries: [account, { ...account, id: 8, password: 'canary-wrong' }] });
-      await until('the registries', () =>
-        fixture.agent.images.pullRequest({ image: 'a', registryId: 8, platform: '' }),
-      );
+      const account = {
+        ...{ id: 7, type: 'oci' as const, url: locked.url, isPublic: false, userEmail: '', insecure: false },
+        ...{ ca: base64(registries.certificate.ca), username: 'limpet', password },
+      };
+      fixture.agent.registries.apply(account);
+      fixture.agent.registries.apply({ ...account, id: 8, password: 'canary-wrong' });
     });
     afterAll(() => fixture[Symbol.asyncDispose]());
 

@@ -4,6 +4,7 @@ import type { RegistryView } from '../../../../src/wire/agent.ts';
 import { AgentError } from '../../domain/agent-error.ts';
 import { type Policy, registryRefusal } from '../../domain/policy.ts';
 import { isReference } from '../../domain/reference.ts';
+import { localRegistryNumber } from '../../domain/registry-number.ts';
 import type { PullByHand } from '../../domain/step.ts';
 import { pullTarget } from '../../domain/target.ts';
 import type { ImagePort, ImageUse, LocalImage } from '../../engine-port/images.ts';
@@ -16,7 +17,7 @@ export interface ImagesDependencies extends LoadDependencies {
   engine: ImagePort;
   log: Log;
   policy(): Policy;
-  /** a registry that this machine knows */
+  /** a registry of the machine itself */
   registry(id: number): RegistryView | undefined;
   /** its kind while it can be asked, or why it cannot */
   connection(): { engine: string } | { problem: string };
@@ -63,7 +64,7 @@ export class Images {
       throw new AgentError('INVALID_ARGUMENT', `image "${image.slice(0, 200)}" is not a reference of an image`);
     const refused = registryRefusal(registryId, target.reference, policy);
     if (refused) throw new AgentError('FORBIDDEN', refused);
-    return { reference: image, registryId: registryId ?? 0, platform, pull: target };
+    return { reference: image, registryId: localRegistryNumber(registryId ?? 0), platform, pull: target };
   }
 
   #registry(id: number | undefined): RegistryView | undefined {
@@ -74,7 +75,7 @@ export class Images {
     const { local, remote } = BUILT_IN_REGISTRIES;
     if (id === local.id) refuse('is the cache of this machine, from which nothing is pulled');
     const registry = this.#deps.registry(id);
-    if (!registry && id !== remote.id) refuse('is not a registry that this machine knows');
+    if (!registry && id !== remote.id) refuse('is not a registry of this machine');
     if (registry?.type === 'hub') refuse('is a hub of models and knowledge, which has no images');
     return registry;
   }

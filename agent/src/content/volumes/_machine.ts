@@ -5,7 +5,7 @@ import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import type { Entry } from '../../domain/entry.ts';
 import type { MicroserviceRecord } from '../../domain/record.ts';
 import { type VolumeKey, volumeSubpath } from '../../domain/volume.ts';
-import { followLinks, locate } from '../../machine/disk.ts';
+import { followLinks, locate, mountsBelow } from '../../machine/disk.ts';
 import type { MountInUse } from '../../machine/mounts.ts';
 import { memoryDatabase } from '../../state/database.ts';
 import { makeEntry } from '../../supervise/plan/_util.ts';
@@ -76,7 +76,7 @@ export class VolumeMachine {
           return [...this.binds].map(([container, source]) => ({ container, source }));
         },
       },
-      places: { follow: followLinks, locate },
+      places: { follow: followLinks, locate, mountsBelow },
       mountsInUse: () => {
         this.counted.mounts++;
         return this.mounts;

@@ -150,8 +150,8 @@ async function removeTakenIn(pinned: string): Promise<void> {
   for (let before: string[] = []; ; ) {
     const left = (await namesIn(pinned)).filter((name) => name.startsWith(TAKEN));
     if (left.length === 0) return;
-    let looked = 0;
-    for (const name of left) looked += await removeWritableTree(join(pinned, name), REMOVED_AT_ONCE, TAKEN);
+    const counts = await inTurns(left, (name) => removeWritableTree(join(pinned, name), REMOVED_AT_ONCE, TAKEN));
+    const looked = counts.reduce((sum, count) => sum + count, 0);
     // Directories without content that cannot be removed are the only ones that a look does not make fewer.
     if (looked <= left.length && left.every((name, index) => name === before[index]))
       throw new Error(`${left.length} directories cannot be removed`);

@@ -14,7 +14,7 @@ import { cleanUp, makeSpec, prepare } from '../../engines/_contract.ts';
 import { DockerEngine } from '../../engines/docker/engine.ts';
 import { FilledDisk } from '../../faults/_filled-disk.ts';
 import { systemClock } from '../../machine/clock.ts';
-import { followLinks, locate } from '../../machine/disk.ts';
+import { followLinks, locate, mountsBelow } from '../../machine/disk.ts';
 import { ownLimits } from '../../machine/machine.ts';
 import { mountsInUse } from '../../machine/mounts.ts';
 import { memoryDatabase } from '../../state/database.ts';
@@ -39,7 +39,7 @@ for (const { kind, url } of inject('engines'))
       observed: { desired: [], knowsAll: true, record: () => undefined },
       views: () => new Map(),
       sourceOf: () => 'managed' as const,
-      places: { follow: followLinks, locate },
+      places: { follow: followLinks, locate, mountsBelow },
       isControlPlane: () => false,
     });
     const destroy = (force = true) => volumes.destroyPrivate(uuid, 'db', force);
@@ -193,7 +193,7 @@ for (const { kind, url } of inject('engines'))
     });
   });
 
-describe('a disk', () => {
+describe('volumes on a disk of their own', () => {
   const A = 'a'.repeat(8);
 
   /** A machine whose volumes are on a small file system of their own. */
@@ -207,7 +207,7 @@ describe('a disk', () => {
     return { machine, disk: new FilledDisk(machine.directory) };
   }
 
-  test('that is read-only keeps a volume, and the error says so', async () => {
+  test('a read-only disk keeps a volume, and the error says so', async () => {
     const { machine, disk } = small();
     disk.make('ro');
     const text = /nothing was destroyed: volume db of a+: the disk refuses it: .*EROFS/;
@@ -223,7 +223,7 @@ describe('a disk', () => {
     expect(await machine.volumes.list()).toEqual([]);
   });
 
-  test('that is full gives up a volume', async () => {
+  test('a full disk gives up a volume', async () => {
     const { machine, disk } = small();
     disk.fill();
     for (let n = 0; ; n++)

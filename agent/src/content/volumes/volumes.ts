@@ -4,6 +4,7 @@ import type { MicroserviceView } from '../../../../src/wire/agent.ts';
 import { AgentError, notSaved } from '../../domain/agent-error.ts';
 import type { Entry } from '../../domain/entry.ts';
 import type { Observed, Part } from '../../domain/part.ts';
+import type { PathFacts } from '../../domain/policy.ts';
 import {
   isVolumeName,
   type PrunedVolume,
@@ -47,7 +48,7 @@ export interface VolumesDependencies {
   /** who wants a microservice: a controller, or the machine itself */
   sourceOf(uuid: string): VolumeConsumer['source'];
   engine: BindsPort;
-  places: { follow(path: string): string; locate(paths: readonly string[]): string[] };
+  places: Pick<PathFacts, 'follow' | 'locate' | 'mountsBelow'>;
   /** the mounts of this machine, in whatever namespace */
   mountsInUse(): readonly MountInUse[];
   /** whether a microservice is of the control plane that runs here */
@@ -325,7 +326,7 @@ export class Volumes implements Part<never> {
       }
     // A program that mounted one at that moment has it mounted where it lies now.
     const mountedBy = createMountIndex(this.#mountUses());
-    const places = this.#deps.places.locate(taken.map(({ at }) => at));
+    const places = this.#locate(taken.map(({ at }) => at));
     for (const [index, { key, at }] of taken.entries()) {
       const by = mountedBy(at, 0) ?? mountedBy(places[index] ?? at, 0);
       if (by === undefined) continue;
@@ -371,12 +372,21 @@ export class Volumes implements Part<never> {
     });
     const find = createMountIndex([...containers, ...this.#mountUses()]);
     const paths = keys.map((key) => this.#tree.placeOf(key));
-    const lies = new Map(places.locate(paths).map((place, index) => [keys[index], place]));
+    const lies = new Map(this.#locate(paths).map((place, index) => [keys[index], place]));
     return (key) => {
       const levels = volumeSubpath(key).split('/').length;
       const path = this.#tree.placeOf(key);
       return find(path, levels) ?? find(lies.get(key) ?? path, levels);
     };
+  }
+
+  /** Where volumes lie in their file systems; many are located at once where nothing is mounted among them. */
+  #locate(paths: readonly string[]): string[] {
+    const { places } = this.#deps;
+    const { root } = this.#tree;
+    if (places.mountsBelow(root).length > 0) return places.locate(paths);
+    const [place = root] = places.locate([root]);
+    return paths.map((path) => place + path.slice(root.length));
   }
 
   #mountUses(): Use[] {

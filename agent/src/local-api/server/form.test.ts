@@ -1,15 +1,18 @@
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { connect } from 'node:net';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { silentLog } from '../../../../src/lib/log.ts';
 import { atEnd } from '../../../../testing/at-end.ts';
+import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import { systemClock } from '../../machine/clock.ts';
+import { LocalClient } from '../client.ts';
 import { FORM_BYTES } from './form.ts';
 import { routesWith } from './route.ts';
 import { createRouter } from './router.ts';
-import { listenOnLoopback, type ServedAgent } from './server.ts';
+import { listenOnLoopback, listenOnSocket, type ServedAgent } from './server.ts';
 
 /** Routes that take a manifest as a multipart form, over HTTP. */
 
@@ -37,6 +40,14 @@ const { port } = server.address() as { port: number };
 atEnd(() => {
   server.close();
   server.closeAllConnections();
+});
+
+const folder = temporaryFolder();
+const socket = join(folder, 'form.sock');
+const onSocket = await listenOnSocket(socket, folder, { api, clock: systemClock(), log: silentLog });
+atEnd(() => {
+  onSocket.close();
+  onSocket.closeAllConnections();
 });
 
 const BOUNDARY = 'b-1';
@@ -144,5 +155,15 @@ describe('a form with a manifest', () => {
     for (let n = 0; n <= 16 && text === ''; n++) if (!chunk(mebibyte)) await once(socket, 'drain');
     await expect.poll(() => text).toMatch(/^HTTP\/1.1 413 .*PAYLOAD_TOO_LARGE/s);
     socket.destroy();
+  });
+
+  test('arrives from the command line as it was, whatever is in it', async () => {
+    const { signal } = new AbortController();
+    const client = new LocalClient({ socket, tokenFile: join(folder, 'none'), configFile: '', signal });
+    const manifest = 'kind: "gr\u00f6\u00dfe"\r\n--b-1--\r\n\n';
+    const form = { manifest, sourceName: 'a "b" c.yaml', dryRun: true, async: undefined };
+    const { bytes, ...rest } = await client.call<Record<string, unknown>>('POST', '/apply', { form });
+    expect(rest).toEqual({ manifest, sourceName: form.sourceName, dryRun: true, async: false });
+    expect(bytes).toBe(Buffer.byteLength(manifest));
   });
 });

@@ -35,6 +35,9 @@ describe('rules allow', () => {
     expect(allows(rules, get, ['uuid-1', 'web'])).toBe(true);
     expect(allows(rules, get, ['uuid-2', 'db'])).toBe(false);
     expect(allows(rules, get)).toBe(true);
+    // A resource without names is not among these objects.
+    const position = { resource: 'system/gps', verb: 'get' } as const;
+    expect(allows([rule({ resources: ['*'], resourceNames: ['web'] })], position)).toBe(false);
   });
 });
 
@@ -139,6 +142,17 @@ describe('the token of a microservice', () => {
     await grant([rule({ resources: ['*'], verbs: ['*'] })], '/v1/images', 200);
     for (const path of ['/v1/images:load', '/v1/images:prune', '/v1/images:remove'])
       expect((await ask('POST', path)).status, path).toBe(403);
+  });
+
+  test('reads models and knowledge with a role that allows it, those alone that it names', async () => {
+    expect((await ask('GET', '/v1/models')).status).toBe(403);
+    await grant([rule({ resources: ['models', 'knowledge'], resourceNames: ['phi'] })], '/v1/models', 200);
+    for (const kind of ['models', 'knowledge']) {
+      expect((await ask('GET', `/v1/${kind}`)).body).toEqual({ success: true, data: { items: [], count: 0 } });
+      expect((await ask('GET', `/v1/${kind}/phi`)).status).toBe(404);
+      expect((await ask('GET', `/v1/${kind}/other`)).status).toBe(403);
+      expect((await ask('POST', `/v1/${kind}:prune`)).status).toBe(403);
+    }
   });
 
   test('of a microservice that is gone is refused', async () => {
