@@ -91,7 +91,11 @@ export const IMAGE_ROUTES = [
           .string('a reference of an image')
           .min(1, 'a reference of an image')
           .max(512, 'a reference of an image'),
-        registryId: z.int('the number of a registry').optional().describe('absent: the host that the image names'),
+        registryId: z
+          .int('the number of a registry')
+          .min(1, 'the number of a registry')
+          .optional()
+          .describe('absent: the host that the image names'),
         platform: z
           .string(PLATFORM)
           .regex(/^[a-z0-9]{1,32}\/[a-z0-9_]{1,32}(?:\/[a-z0-9.]{1,32})?$/, PLATFORM)
