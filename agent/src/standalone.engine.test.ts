@@ -52,7 +52,7 @@ const FORMS: readonly (readonly [RegExp, string])[] = [
   [/ +/g, ' '],
 ];
 /** How far a command is, which is shown when it takes long enough. */
-const PROGRESS = /^(\S+: (parsing|pulling|starting|done)|(load|pull) of \S+: \d+%)$/;
+const PROGRESS = /^\S+: (parsing|pulling|creating|starting|persisting|done|\d+ %)$/;
 
 const plain = (lines: readonly string[]): string[] =>
   lines
