@@ -12,7 +12,6 @@ import type { Config, LogLevel } from './domain/config.ts';
 import { AGENT_VERSION } from './domain/names.ts';
 import type { Part } from './domain/part.ts';
 import type { PolicyContext } from './domain/policy.ts';
-import { localRegistryNumber } from './domain/registry-number.ts';
 import {
   isRemoving,
   isWatching,
@@ -290,6 +289,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
   const reporter = new Reporter({
     ...{ clock, startedAt, machine, identity, responses, actions, inventory, supervisor, settings, parts, link },
     reported: (statuses) => own.reported(statuses),
+    runtimeClasses: () => runtimeClasses.all,
     cdiDevices: deps.cdiDevices,
     refusedSettings: () => refusedSettings(settingsSources()),
     fileProblems: deps.fileProblems,

@@ -23,8 +23,8 @@ export interface ReportFacts {
   address?: string;
   /** those of the engine, where it is connected */
   runtimes?: readonly string[];
-  /** those that the controller sent */
-  runtimeClasses: readonly RuntimeClassView[];
+  /** of the controller, and of the machine itself */
+  runtimeClasses: readonly SourcedClass[];
   /** those of the machine; undefined where that is not known */
   cdiDevices?: readonly string[];
   /** what the parts of the agent add */
@@ -71,12 +71,15 @@ const DAEMON_STATES: Partial<Record<AgentPhase, StatusReport['daemonStatus']>> =
   stopping: 'STOPPED',
 };
 
+/** A runtime class, and who defined it. */
+export type SourcedClass = RuntimeClassView & { source: 'local' | 'managed' };
+
 /** The runtime classes that the engine has a runtime for, as many as a report may contain. */
-const usableClasses = (classes: readonly RuntimeClassView[], runtimes: readonly string[]) =>
+const usableClasses = (classes: readonly SourcedClass[], runtimes: readonly string[]) =>
   classes
     .filter(({ handler }) => runtimes.includes(handler))
     .slice(0, BOUNDS.runtimeClasses)
-    .map(({ name, handler }) => ({ name, handler, source: 'managed' as const }));
+    .map(({ name, handler, source }) => ({ name, handler, source }));
 
 function violations(figures: StatusReport, settings: AgentConfig) {
   const { memoryLimit = Infinity, cpuLimit = Infinity, diskLimit = Infinity } = settings;
