@@ -107,7 +107,10 @@ export function createParts(config: Config, deps: AgentDependencies) {
   };
   const registries = new LocalRegistries({
     ...{ rows: deps.localRegistries, clock, log, changed },
-    usersOf: (number) => [...own.usersOf(({ registryId }) => registryId === number), ...localArtifacts.usersOf(number)],
+    usersOf: (number) => [
+      ...own.namesOfUsers(({ registryId }) => registryId === number),
+      ...localArtifacts.usersOf(number),
+    ],
   });
   const runtimeClasses = new LocalRuntimeClasses({
     ...{ rows: deps.localRuntimeClasses, clock, log },
@@ -192,7 +195,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
   });
   const localArtifacts = new LocalArtifacts({
     ...{ rows: deps.localArtifacts, clock, log, registries, contents: artifacts },
-    boundBy: (kind, name) => own.usersOf((view) => view[kind]?.items.some((item) => item.name === name) === true),
+    boundBy: (kind, name) => own.namesOfUsers((view) => view[kind]?.items.some((item) => item.name === name) === true),
     isWatchdogOn: () => config.watchdogEnabled,
     changed: () => changed(),
   });

@@ -122,10 +122,16 @@ export class OwnMicroservices implements Part {
     return this.rows.has(uuid) || rows.unreadable.has(uuid) || isMachinesOwn(observed.records.get(uuid) ?? { uuid });
   }
 
-  /** uuids of microservices that were deployed here, running or not, whose views are such. */
-  usersOf(isUser: (view: MicroserviceView) => boolean): string[] {
+  /** Microservices that were deployed here, running or not, whose views are such. */
+  usersOf(isUser: (view: MicroserviceView) => boolean): { uuid: string; name: string }[] {
     const rows = [...this.rows.values()].filter(({ desiredState }) => desiredState !== 'deleted');
-    return rows.filter(({ origin, view }) => origin === 'deployed' && view && isUser(view)).map(({ uuid }) => uuid);
+    const users = rows.filter(({ origin, view }) => origin === 'deployed' && view && isUser(view));
+    return users.map(({ uuid, application, name }) => ({ uuid, name: `${application}.${name}` }));
+  }
+
+  /** The names of the same, for people. */
+  namesOfUsers(isUser: (view: MicroserviceView) => boolean): string[] {
+    return this.usersOf(isUser).map(({ name }) => name);
   }
 
   /** What the controller learns of microservices: its own, and why entries of it may not run here. */
