@@ -8,7 +8,7 @@ import type { Machine } from '../machine/machine.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';
 import type { Actions } from './actions.ts';
 import type { Link } from './link.ts';
-import { agentProblems, statusReport } from './report.ts';
+import { type AgentPhase, agentProblems, type SourcedClass, statusReport } from './report.ts';
 import type { SavedResponses } from './saved-responses.ts';
 
 /** The part of a report about the containers of this machine. */
@@ -39,8 +39,11 @@ export interface ReporterDependencies {
   cdiDevices(directories?: readonly string[]): readonly string[];
   settings(): AgentConfig;
   refusedSettings(): StatusReport['refusedSettings'];
+  /** of the controller, and of the machine itself */
+  runtimeClasses(): readonly SourcedClass[];
   /** problems with the machine's own files */
   fileProblems(): string[];
+  phase(): AgentPhase;
 }
 
 /** Collects the reports of this node. */
@@ -68,6 +71,7 @@ export class Reporter {
     return statusReport({
       measured: figures && { figures, duration: clock.wall() - startedAt },
       startedAt,
+      phase: this.#deps.phase(),
       problems: this.problems,
       engineProblem: supervisor.engineProblem,
       microservices: this.#deps.reported(inventory.microservices()),
@@ -75,7 +79,7 @@ export class Reporter {
       registryCount: responses.sent.registries.size,
       address: machine.addresses(this.#deps.settings().networkInterface ?? 'dynamic')?.address,
       runtimes: supervisor.facts?.runtimes,
-      runtimeClasses: responses.sent.runtimeClasses,
+      runtimeClasses: this.#deps.runtimeClasses(),
       cdiDevices: this.#deps.cdiDevices(supervisor.facts?.cdiDirectories),
       settings: this.#deps.settings(),
       refusedSettings: this.#deps.refusedSettings(),

@@ -1,4 +1,5 @@
 import { sleep } from '../../../../src/lib/clock.ts';
+import { duration } from '../../../../src/terminal/output.ts';
 import { CliError } from '../../local-api/client.ts';
 import { systemClock } from '../../machine/clock.ts';
 import type { CommandContext } from './command.ts';
@@ -17,7 +18,7 @@ export interface Operation {
 export interface Waiting {
   /** the route that applies or pulls; the operation is below it */
   path: string;
-  /** ms */
+  /** ms, unless --timeout says otherwise */
   budget: number;
   /** its name for people; absent: the name that it has itself */
   what?: string;
@@ -38,15 +39,16 @@ export async function untilEnded<T extends Operation>(
   begun: T,
   { path, budget, what, hint }: Waiting,
 ): Promise<T> {
-  const { client, signal, err, format } = context;
+  const { client, signal, err, format, isQuiet } = context;
   const clock = systemClock();
-  const end = clock.now() + budget;
+  const patience = context.budget(budget);
+  const end = clock.now() + patience;
   let shown = '';
   for (let now = begun; ; ) {
     const name = what ?? now.name;
     const percent = roundedDown(now.progress);
     const far = now.stage ?? (percent ? `${percent} %` : '');
-    if (format === 'human' && far && far !== shown) {
+    if (format === 'human' && !isQuiet && far && far !== shown) {
       shown = far;
       err(`${name}: ${far}\n`);
     }
@@ -56,7 +58,7 @@ export async function untilEnded<T extends Operation>(
     }
     if (now.status !== 'running') return now;
     if (clock.now() > end)
-      throw new CliError('TIMEOUT', `${name}: it is not over after ${Math.round(budget / MINUTE)} minutes`, hint);
+      throw new CliError('TIMEOUT', `${name}: it is not over after ${duration(patience / 1000)}`, hint);
     await sleep(POLL, signal, clock);
     signal.throwIfAborted();
     now = await client.call<T>('GET', `${path}/${now.operationId}`);

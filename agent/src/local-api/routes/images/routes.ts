@@ -3,8 +3,7 @@ import type { PullByHand } from '../../../domain/step.ts';
 import type { ImageUse, LocalImage } from '../../../engine-port/images.ts';
 import type { PlainFile } from '../../../machine/plain-file.ts';
 import { LocalApiError } from '../../server/errors.ts';
-import { choice } from '../../server/fields.ts';
-import { operationReply } from '../../server/operation-reply.ts';
+import { choice, operationReply } from '../../server/fields.ts';
 import type { Operation, Operations } from '../../server/operations.ts';
 import { routesWith } from '../../server/route.ts';
 import { type PrunableAgent, pruneReply, pruneReport } from '../system/prune-report.ts';
@@ -246,7 +245,7 @@ const pullMembers = () => ({
 });
 
 function pullOperation() {
-  return operationReply({ progress: z.int().describe('0 to 100'), ...pullMembers() });
+  return operationReply().extend({ progress: z.int().describe('0 to 100'), ...pullMembers() });
 }
 
 function pulledReply() {
@@ -254,7 +253,7 @@ function pulledReply() {
 }
 
 function loadOperation() {
-  return operationReply({
+  return operationReply().extend({
     path: z.string(),
     engine: z.string(),
     progress: z.int().describe('0 to 100, of the reading'),
