@@ -15,8 +15,8 @@ import { until } from './engines/_contract.ts';
 import { FakeController } from './link/_fake-controller.ts';
 
 /**
- * docs/standalone.md as a reader types it, on docker, and by night on podman: each line after a `$` is typed in a shell, and what is below
- * it has to be its output. Only what the page leaves to the reader is done here: archives of images, a registry, a controller.
+ * docs/standalone.md as a reader types it, on docker, and by night on podman: each command after a `$` is typed in a shell, and has to print
+ * the lines below it. Only what the page leaves to the reader is done here: archives of images, a registry, a controller.
  */
 interface Typed {
   command: string;
@@ -59,14 +59,12 @@ const plain = (lines: readonly string[]): string[] =>
     .map((line) => FORMS.reduce((text, [form, by]) => text.replace(form, by), line).trim())
     .filter((line) => line !== '' && !PROGRESS.test(line));
 
-/** Whether an output is the one of the page, in which `...` is any lines. */
-function isAsWritten(lines: readonly string[], written: readonly string[]): boolean {
-  const escaped = plain(written).map((line) => (line === '...' ? '(.*\n)*?' : `${RegExp.escape(line)}\n`));
-  return new RegExp(`^${escaped.join('')}$`).test(
-    plain(lines)
-      .map((line) => `${line}\n`)
-      .join(''),
-  );
+/** Whether lines are as the page has them, in which `...` is any lines. */
+function areAsWritten(lines: readonly string[], written: readonly string[]): boolean {
+  const [first, ...rest] = written;
+  if (first === undefined) return lines.length === 0;
+  if (first !== '...') return lines[0] === first && areAsWritten(lines.slice(1), rest);
+  return areAsWritten([], rest) || lines.some((_, at) => areAsWritten(lines.slice(at), rest));
 }
 
 let folder: string;
@@ -134,7 +132,7 @@ for (const { kind, url } of inject('engines'))
             continue;
           }
           let said = await type(command, env);
-          const holds = () => isAsWritten(said.lines, output);
+          const holds = () => areAsWritten(plain(said.lines), plain(output));
           if (isLook(command) && !holds())
             await until(
               `"${command}" to show what the page says`,
