@@ -4,7 +4,7 @@ import { systemClock } from '../../machine/clock.ts';
 import type { CommandContext } from './command.ts';
 
 /** What the command line reads of an operation. */
-export interface Operation {
+export interface PolledOperation {
   operationId?: string;
   status?: string;
   name?: string;
@@ -33,9 +33,9 @@ const POLL = 500;
 /** Asks after an operation until it has ended, and says how far it is; fails with its error. */
 export async function untilEnded(
   context: CommandContext,
-  begun: Operation,
+  begun: PolledOperation,
   { path, budget, hint }: Waiting,
-): Promise<Operation> {
+): Promise<PolledOperation> {
   const { client, signal, err, format } = context;
   const clock = systemClock();
   const end = clock.now() + budget;
@@ -55,6 +55,6 @@ export async function untilEnded(
       throw new CliError('TIMEOUT', `${now.name}: it is not over after ${Math.round(budget / MINUTE)} minutes`, hint);
     await sleep(POLL, signal, clock);
     signal.throwIfAborted();
-    now = await client.call<Operation>('GET', `${path}/${now.operationId}`);
+    now = await client.call<PolledOperation>('GET', `${path}/${now.operationId}`);
   }
 }
