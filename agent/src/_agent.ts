@@ -72,6 +72,8 @@ export function testDependencies(
     restart: () => {},
     instanceChanged: () => {},
     fetchAuthority,
+    async *readDevice() {},
+    lookUp: async () => '',
     ssh: NO_SSH,
     ...NO_SESSION_FILES,
     ...chosen,
@@ -90,7 +92,7 @@ export const NO_SESSION_FILES: Pick<AgentDependencies, 'ownLog' | 'programs'> = 
   programs: { add: () => {}, remove: () => {}, left: () => [] },
 };
 
-const TEST_MACHINE: Machine = {
+export const TEST_MACHINE: Machine = {
   bootId: 'boot-1',
   architecture: 'amd64',
   limits: { mayRaise: true, hard: {} },
@@ -98,4 +100,5 @@ const TEST_MACHINE: Machine = {
   disk: async () => undefined,
   diskAt: () => undefined,
   addresses: () => ({ name: 'eth0', address: '192.0.2.7' }),
+  hardware: () => ({ 'board-serial': 'board 1' }),
 };

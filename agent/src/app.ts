@@ -4,6 +4,7 @@ import type { ArtifactItem, ArtifactKind } from './domain/artifact.ts';
 import type { Config } from './domain/config.ts';
 import { AGENT_VERSION } from './domain/names.ts';
 import type { Policy } from './domain/policy.ts';
+import { controlledSettings } from './domain/settings.ts';
 import type { OtherAgentContainer } from './engine-port/ownership.ts';
 import type { Scope } from './link/membership.ts';
 import type { ManifestMicroservice } from './local/manifest.ts';
@@ -29,6 +30,7 @@ export function createAgent(config: Config, deps: AgentDependencies) {
   const { supervisor, inventory, settings, pruning, content, images, systemFiles, artifacts, sessions, tunnel, parts } =
     rest;
   const { actions, reporter, membership, provisioning, own, volumes, apply, applyLogging } = rest;
+  const { position, edgeGuard, life } = rest;
   const { registries, localArtifacts, runtimeClasses } = rest;
   const { clock, log, database, machine } = deps;
   /** of everything that was begun for the local API */
@@ -67,8 +69,36 @@ export function createAgent(config: Config, deps: AgentDependencies) {
       link.changed();
       return removed;
     },
-    /** The machine's own settings have changed. */
-    settingsChanged: applyLogging,
+    /** The machine's own settings have changed; `isTrustOther`: how the controller is verified as well. */
+    settingsChanged({ isTrustOther = false } = {}): void {
+      life.settingsSince = deps.clock.wall();
+      applyLogging();
+      edgeGuard.settingsChanged();
+      position.settingsChanged();
+      if (isTrustOther) membership.renew();
+      link.changed();
+    },
+    /** the settings that the controller has set, as far as they are in force */
+    controlled: () => controlledSettings(rest.settingsSources()),
+    get settingsSince(): number {
+      return life.settingsSince;
+    },
+    /** what gpsMode auto or dynamic has found */
+    get fix() {
+      return position.fix;
+    },
+    get edgeGuard() {
+      return edgeGuard.view;
+    },
+    /** Makes this machine the one of the identity. Throws AgentError where there is nothing to accept. */
+    acceptMachine: (): void => edgeGuard.accept(),
+    /** The agent ends. */
+    stopping(): void {
+      life.isStopping = true;
+      link.changed();
+    },
+    /** Stops all containers within so many ms; they stay stopped until the agent starts again. */
+    drain: (milliseconds: number) => supervisor.drain(milliseconds),
     /** Wakes the reporter: the state of this machine has changed. */
     changed: () => link.changed(),
     /** milliseconds that the controller's clock is ahead of the agent's, 0 while unknown */
@@ -125,6 +155,7 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     /** Supervises, polls and reports until the signal fires. Containers keep running. */
     async run(signal: AbortSignal): Promise<void> {
       membership.finishEnding();
+      edgeGuard.check();
       const { instance, node } = identity.current;
       log.info({ version: AGENT_VERSION, instance, node: node?.uuid }, 'Starting');
       membership.start(signal);
@@ -139,12 +170,14 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     /** What is wrong with the controller at another address, for people; undefined where it answers and knows this node. */
     controllerProblemAt: (url: string, signal?: AbortSignal) => provisioning.problemAt(url, signal),
     /** Exchanges a join string for an identity. */
-    provision: (text: string, signal?: AbortSignal): Promise<Node> => provisioning.provision(text, signal),
+    provision: (text: string, signal?: AbortSignal): Promise<Node> =>
+      provisioning.provision(text, signal).finally(() => edgeGuard.settingsChanged()),
     /**
      * Ends the membership and begins to remove its containers; volumes stay. With the scope `local` the containers keep
      * running.
      */
-    deprovision: (scope: Scope = 'all', signal?: AbortSignal) => provisioning.deprovision(scope, signal),
+    deprovision: (scope: Scope = 'all', signal?: AbortSignal) =>
+      provisioning.deprovision(scope, signal).finally(() => edgeGuard.settingsChanged()),
     /** Resolves when all containers of the agent are removed, or when the removal is stuck; returns the names that are left. */
     cleared: (signal: AbortSignal): Promise<string[]> => untilRemoved(supervisor, signal),
   };

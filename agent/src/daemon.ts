@@ -11,8 +11,9 @@ import { Projections } from './content/artifacts/projection.ts';
 import { ArtifactStore } from './content/artifacts/store.ts';
 import type { AgentDependencies } from './dependencies.ts';
 import { AgentError } from './domain/agent-error.ts';
-import { type Config, parseConfig } from './domain/config.ts';
+import { type Config, ConfigError, parseConfig } from './domain/config.ts';
 import { parsePolicy, strictestReading } from './domain/policy-file.ts';
+import { problemsText, settingProblems } from './domain/setting-checks.ts';
 import { settingsNotInForce } from './domain/settings-in-force.ts';
 import { settingsWithoutEffect } from './domain/settings-without-effect.ts';
 import { ENGINE_SOCKETS, findEngineUrl, socketOf } from './engines/find.ts';
@@ -22,7 +23,8 @@ import { localArtifactSchema } from './local/artifacts.ts';
 import { localRegistrySchema } from './local/registries.ts';
 import { localRowSchema } from './local/row.ts';
 import { localRuntimeClassSchema } from './local/runtime-classes.ts';
-import { changeSettings } from './local-api/routes/system/change-settings.ts';
+import { changeProfile, changeSettings } from './local-api/routes/settings/change-settings.ts';
+import { installCertificate } from './local-api/routes/settings/controller-certificate.ts';
 import { ControlChannels } from './local-api/routes/workload/control-channels.ts';
 import { localApi } from './local-api/routes.ts';
 import { serveBridge } from './local-api/server/bridge.ts';
@@ -35,6 +37,7 @@ import { holdDirectory } from './machine/directory-lock.ts';
 import {
   fileIdentity,
   followLinks,
+  kindOfPath,
   locate,
   makeDirectory,
   mountedPlaces,
@@ -50,9 +53,12 @@ import { ownContainerId } from './machine/own-container.ts';
 import { ownLogReader } from './machine/own-log.ts';
 import { isPortTaken } from './machine/port-probe.ts';
 import { isAlive, showAlive } from './machine/presence.ts';
+import { readDevice } from './machine/receiver.ts';
 import { serviceManager } from './machine/service-manager.ts';
 import { programsOnDisk } from './machine/started-programs.ts';
 import { watchUnhandled } from './machine/unhandled.ts';
+import { watchText } from './machine/watch-text.ts';
+import { askForPosition } from './position/look-up.ts';
 import { identityFile } from './state/identity.ts';
 import { LocalAuthority } from './state/local-authority.ts';
 import { revocationListSchema } from './state/revocations.ts';
@@ -77,7 +83,8 @@ const FOREIGN_SOCKETS = [
  * Each step needs the steps before it; they are closed in reverse order.
  */
 export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<'stopped' | 'restart'> {
-  let config = parseConfig(readText(file), file);
+  let text = readText(file);
+  let config = parseConfig(text, file);
   // A reload changes the settings of the agent in place.
   const started = { ...config };
   const clock = systemClock();
@@ -125,9 +132,16 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       : [];
   };
 
+  const machine = localMachine(config.diskDirectory);
+  const facts = {
+    hasInterface: (name: string) => machine.addresses(name) !== undefined,
+    read: readText,
+    kindOf: kindOfPath,
+  };
   const localRows = (kind: string) => join(config.diskDirectory, 'local', kind);
   const engineUrl = findEngineUrl(config);
   const engineSocket = socketOf(engineUrl);
+  let controllerCa = authorityIn(config, log);
   const authority = new LocalAuthority({
     file: join(config.diskDirectory, 'local-api.json'),
     host: AGENT_BRIDGE_HOST,
@@ -137,7 +151,8 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     clock,
     random: Math.random,
     log,
-    engine: (instance) => openEngine({ url: engineUrl, instance, self: ownContainerId() }),
+    engine: (instance) =>
+      openEngine({ url: engineUrl, instance, self: ownContainerId(), bridgeCidr: config.bridgeCidr }),
     database,
     identity: identityFile(join(config.diskDirectory, 'identity.json'), clock.wall, (path) =>
       log.error({ setAside: path }, 'The identity could not be read and was set aside; provision the agent again'),
@@ -149,11 +164,11 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       knowledge: openRows(localRows('knowledge'), localArtifactSchema),
     },
     localRuntimeClasses: openRows(localRows('runtime-classes'), localRuntimeClassSchema),
-    machine: localMachine(config.diskDirectory),
+    machine,
     policy,
     fileProblems: () =>
       [
-        ...settingsNotInForce(() => readText(file), started),
+        ...settingsNotInForce({ read: () => readText(file), wasThere: text !== undefined, facts }, started),
         ...policyTroubles(),
         directoryProblem(config.diskDirectory),
         roomProblem(config.diskDirectory),
@@ -182,8 +197,10 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       sink.level = level;
       logSettings = settings;
     },
-    controllerCa: config.controllerCert && readText(config.controllerCert),
+    controllerCa: () => controllerCa,
     fetchAuthority,
+    readDevice: (path, signal) => readDevice(path, signal, clock),
+    lookUp: askForPosition,
     isAlive,
     restart: () => {
       restarts = true;
@@ -204,38 +221,54 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   const adminToken = new AdminToken(config.tokenFile, agent);
 
   const reload = () => {
-    const settings = parseConfig(readText(file), file);
+    const read = readText(file);
+    const settings = parseConfig(read, file);
+    const wrong = settingProblems(settings, facts);
+    if (Object.keys(wrong).length > 0) throw new ConfigError(`${file}: ${problemsText(wrong)}`);
     const policy = parsePolicy(readText(settings.policyFile), settings.policyFile);
-    config = settings;
+    const ca = authorityIn(settings, log);
+    const isTrustOther = settings.secureMode !== config.secureMode || ca !== controllerCa;
+    [text, config, controllerCa] = [read, settings, ca];
     policyIsPartial = false;
     Object.assign(agent.config, config);
     agent.setPolicy(policy);
-    agent.settingsChanged();
+    agent.settingsChanged({ isTrustOther });
     log.info({}, 'Read the settings again');
     warnOfIdleSettings();
   };
+  const writer = { file, facts, agent, reload };
   const channels = closing.use(new ControlChannels(agent));
   const ports = {
     clock,
     log,
     api: localApi({
       ...{ agent, adminToken, channels },
-      changeSettings: (set: Record<string, unknown>) => changeSettings(file, set, agent, reload),
+      changeSettings: (set: Record<string, unknown>) => changeSettings(set, writer),
+      switchProfile: (profile) => changeProfile(profile, writer),
+      installCertificate: (certificate) =>
+        installCertificate(certificate, { config, changeSettings: (set) => changeSettings(set, writer) }),
       reload,
-      stop: () => stopping.abort(),
-      phase: () => 'listening' as const,
+      stop: () => {
+        // After the answer.
+        setImmediate(() => stopping.abort());
+        return config.shutdownPolicy;
+      },
+      phase: () => phase,
     }),
   };
   const servers: Server[] = [];
+  let phase: 'initializing' | 'listening' | 'failed' = 'initializing';
   let socketIsOpen = false;
   const served = await serveSocket();
   if (config.localApiPort > 0) {
     try {
       servers.push(await listenOnLoopback(config.localApiPort, authority, ports));
     } catch (error) {
+      phase = 'failed';
       log.warn({ port: config.localApiPort, error: errorText(error) }, 'Cannot serve health and metrics');
     }
   }
+  if (phase === 'initializing') phase = served ? 'listening' : 'failed';
   const onHangup = () => {
     try {
       reload();
@@ -246,22 +279,53 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   };
   process.on('SIGHUP', onHangup);
   const renewal = new AbortController();
+  const onChange = () => {
+    const now = readText(file);
+    // A command that changes the file has taken it already.
+    if (now === text) return;
+    if (now !== undefined) return onHangup();
+    log.error({ file }, 'The file of settings is not there any more; the former settings stay');
+    agent.changed();
+  };
+  void watchText(file, onChange, renewal.signal, clock);
   void keepServing(served, renewal.signal);
   const bridge = { port: config.localApiPort, certificates: authority, address: () => agent.supervisor.gateway };
   if (config.localApiPort > 0) void serveBridge(bridge, ports, renewal.signal);
-  closing.use(serviceManager(process.env, log)).ready();
+  const service = closing.use(serviceManager(process.env, log));
+  service.ready();
+  const run = new AbortController();
   try {
-    await agent.run(signal);
+    const running = agent.run(run.signal);
+    await Promise.race([running, aborted(signal)]);
+    if (!restarts) await endContainers();
+    run.abort();
+    await running;
   } finally {
+    run.abort();
     process.off('SIGHUP', onHangup);
     renewal.abort();
     for (const server of servers) {
       server.close();
       server.closeAllConnections();
     }
-    log.info({}, restarts ? 'Starting again; containers run on' : 'Stopped; containers run on');
+    const fate = config.shutdownPolicy === 'drain-all' && !restarts ? 'containers were stopped' : 'containers run on';
+    log.info({}, `${restarts ? 'Starting again' : 'Stopped'}; ${fate}`);
   }
   return restarts && !stopSignal.aborted ? 'restart' : 'stopped';
+
+  /** What the settings say about containers when the agent is stopped; one that starts again lets them run. */
+  async function endContainers(): Promise<void> {
+    const { shutdownPolicy, shutdownGracePeriodSeconds } = config;
+    agent.stopping();
+    if (shutdownPolicy !== 'drain-all') return;
+    const milliseconds = shutdownGracePeriodSeconds * 1000;
+    service.stopping(milliseconds + END_PATIENCE);
+    try {
+      await agent.drain(milliseconds);
+    } catch (error) {
+      log.error({ error: errorText(error) }, 'The containers were not stopped');
+    }
+  }
 
   /** Opens the socket, or renews the admin token. The agent continues when the disk cannot be written. */
   async function serveSocket(): Promise<boolean> {
@@ -280,6 +344,25 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   async function keepServing(wentWell: boolean, until: AbortSignal): Promise<void> {
     for (let well = wentWell; !until.aborted; well = until.aborted || (await serveSocket()))
       await sleep((well ? ADMIN_TOKEN_SECONDS * 0.8 : 30) * 1000, until, clock);
+  }
+}
+
+/** What an agent needs beside the time of its containers when it ends, ms. */
+const END_PATIENCE = 30_000;
+
+const aborted = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+
+/** The further authority for the controller's certificate; an agent without it still looks after its containers. */
+function authorityIn({ controllerCert }: Config, log: Log): string | undefined {
+  try {
+    return controllerCert && readText(controllerCert);
+  } catch (error) {
+    log.error({ file: controllerCert, error: errorText(error) }, 'The authority of the controller cannot be read');
+    return undefined;
   }
 }
 

@@ -17,6 +17,7 @@ import type { CdiDevices } from './machine/cdi.ts';
 import type { Machine } from './machine/machine.ts';
 import type { MountedFiles } from './machine/mounted-files.ts';
 import type { MountInUse } from './machine/mounts.ts';
+import type { PositionDependencies } from './position/position.ts';
 import type { OwnLog, StartedPrograms } from './sessions/session.ts';
 import type { Database } from './state/database.ts';
 import type { IdentityStore } from './state/identity.ts';
@@ -84,8 +85,12 @@ export interface AgentDependencies {
   updates?: { program: Program; keys: readonly KeyObject[] };
   /** The agent has another instance id now. */
   instanceChanged(instance: string): void;
-  /** PEM of a further authority for the controller's certificate */
-  controllerCa?: string;
+  /** PEM of a further authority for the controller's certificate, as it is now; absent: there is none */
+  controllerCa?: () => string | undefined;
+  /** what a device of this machine sends, until the signal fires */
+  readDevice: PositionDependencies['readDevice'];
+  /** the answer of an address that is asked for the position of this machine */
+  lookUp: PositionDependencies['lookUp'];
   /** fetches the authority that a join string names */
   fetchAuthority(controllerUrl: string, digest: string): Promise<string>;
 }

@@ -23,6 +23,7 @@ import {
 import { setPath } from './domain/system-files.ts';
 import { latestOf } from './engine-port/container.ts';
 import { Actions } from './link/actions.ts';
+import { EdgeGuard } from './link/edge-guard.ts';
 import { Link } from './link/link.ts';
 import { Membership } from './link/membership.ts';
 import { Provisioning } from './link/provisioning.ts';
@@ -33,6 +34,7 @@ import { OwnMicroservices } from './local/own-microservices.ts';
 import { LocalRegistries } from './local/registries.ts';
 import { LocalRuntimeClasses } from './local/runtime-classes.ts';
 import { createAgentMetrics } from './local-api/routes/probes/metrics-page.ts';
+import { Position } from './position/position.ts';
 import { RouterPart } from './router/router.ts';
 import { Sessions } from './sessions/sessions.ts';
 import { LocalTokens } from './state/local-tokens.ts';
@@ -59,6 +61,8 @@ export function createParts(config: Config, deps: AgentDependencies) {
   const { clock, random, log, database, machine } = deps;
   const architecture = machine.architecture === 'auto' ? 'amd64' : machine.architecture;
   const startedAt = clock.wall();
+  /** of this process */
+  const life = { isStopping: false, settingsSince: startedAt };
   const metrics = createAgentMetrics();
   const identity = loadIdentity(deps.identity, database, log);
   const engine = deps.engine(identity.current.instance);
@@ -117,24 +121,39 @@ export function createParts(config: Config, deps: AgentDependencies) {
     isWatching: () => isWatching(config, responses.sent.config),
     isRemoving: () => isRemoving(config, responses.sent.config),
   });
-  const settingsSources = (): SettingsSources => ({
+  /** without what a part finds, which reads its own settings here */
+  const chosen = (): SettingsSources => ({
     config,
     wanted: responses.sent.config,
     engine: { kind: supervisor.facts?.kind, url: engine.url },
     foreignContainers: inventory.foreignContainers,
     hasInterface: (name) => machine.addresses(name) !== undefined,
   });
+  const settingsSources = (): SettingsSources => ({ ...chosen(), position: position.reported });
   const settings = (): AgentConfig => settingsInForce(settingsSources());
   const applyLogging = (): void => {
     const { logLevel } = settings();
     deps.setLogging((logLevel?.toUpperCase() ?? config.logLevel) as LogLevel, settings());
   };
 
+  const position: Position = new Position({
+    ...{ config, clock, random, log, readDevice: deps.readDevice, lookUp: deps.lookUp },
+    settings: () => settingsInForce(chosen()),
+    changed: () => link.changed(),
+  });
+  const edgeGuard = new EdgeGuard({
+    ...{ config, clock, log, identity, hardware: () => machine.hardware() },
+    changed: () => {
+      membership.refusalChanged();
+      link.changed();
+    },
+  });
   const tokens = new LocalTokens({ clock, log, identity, rows: deps.revocations });
   const content = new MountedContent({
     files: deps.mountedFiles,
     ...{ clock, log, tokens, observed: supervisor },
     identity: () => identity.current,
+    namespace: () => config.namespace,
     authority: deps.apiAuthority,
   });
   tokens.onRevoked(() => content.prepare(supervisor.desired));
@@ -212,7 +231,15 @@ export function createParts(config: Config, deps: AgentDependencies) {
     changedAt: (set) => deps.mountedFiles.changedAt(setPath(set)),
     changed: () => link.changed(),
   });
-  const further: readonly Part[] = [...(updater ? [updater] : []), sessions, tunnel, busServer, router];
+  const further: readonly Part[] = [
+    ...(updater ? [updater] : []),
+    sessions,
+    tunnel,
+    busServer,
+    router,
+    position,
+    edgeGuard,
+  ];
   const parts: readonly Part[] = [
     content,
     volumes,
@@ -263,13 +290,18 @@ export function createParts(config: Config, deps: AgentDependencies) {
     cdiDevices: deps.cdiDevices,
     refusedSettings: () => refusedSettings(settingsSources()),
     fileProblems: deps.fileProblems,
+    phase: () => {
+      if (life.isStopping) return 'stopping';
+      return supervisor.hasLooked || supervisor.engineProblem !== undefined ? 'running' : 'starting';
+    },
   });
-  const membership = new Membership({
+  const membership: Membership = new Membership({
     ...{ config, clock, random, log, metrics, database, identity, link, responses, actions, settings },
     own: { keep: () => own.keep(responses.sent), removeAll: () => own.removeAll() },
     boot: randomUUID(),
     transport: deps.transport,
-    controllerCa: deps.controllerCa,
+    controllerCa: deps.controllerCa ?? (() => undefined),
+    refusal: () => edgeGuard.refusal,
     report: (measurements) => reporter.report(measurements),
     reported: () => updater?.confirm(),
     acknowledgeGone: (uuids) => supervisor.acknowledgeGone(uuids),
@@ -281,6 +313,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     microservices: () => supervisor.present,
     isOwn: (uuid) => own.owns(uuid),
     adopt: () => adoption.adoptNow(supervisor),
+    refusal: () => edgeGuard.refusal,
     fetchAuthority: deps.fetchAuthority,
   });
 
@@ -323,6 +356,10 @@ export function createParts(config: Config, deps: AgentDependencies) {
       provisioning,
       apply,
       applyLogging,
+      position,
+      edgeGuard,
+      life,
+      settingsSources,
     },
   };
 }

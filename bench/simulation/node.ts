@@ -85,6 +85,7 @@ function machine(): Machine {
     disk: async () => undefined,
     diskAt: () => undefined,
     addresses: () => ({ name: 'eth0', address: '192.0.2.7' }),
+    hardware: () => ({}),
     async measure() {
       turn++;
       return {

@@ -4,11 +4,14 @@ import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { expect, onTestFinished, test } from 'vitest';
+import { GLOBAL_FLAGS } from '../../agent/src/cli/cli.ts';
+import { completionScript } from '../../agent/src/cli/commands/completion.ts';
+import { COMMANDS } from '../../agent/src/cli/commands.ts';
 import { Program } from '../../agent/src/update/program.ts';
 import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import type { Origin } from '../build.ts';
 import { type AgentParts, layOut, makeArchive, makeDebianPackage } from './agent.ts';
-import { completion, manualPage } from './command-line.ts';
+import { manualPage } from './command-line.ts';
 
 const origin: Origin = { version: '1.2.3-rc.1', revision: 'abc', created: new Date('2026-01-02T03:04:05Z') };
 const FAST = { compression: ['-Zgzip', '-z1'] };
@@ -116,7 +119,7 @@ test('the manual page names every command and escapes what man would read as its
 test('bash completes commands, words of a command and flags', () => {
   const folder = temporaryFolder();
   mkdirSync(join(folder, 'c'));
-  writeFileSync(join(folder, 'c/skerry-agent'), completion());
+  writeFileSync(join(folder, 'c/skerry-agent'), completionScript('bash', { commands: COMMANDS, flags: GLOBAL_FLAGS }));
   const complete = (...words: string[]) => {
     const list = words.map((word) => `'${word}'`).join(' ');
     const script = `source ${folder}/c/skerry-agent; COMP_WORDS=(skerry-agent ${list}); COMP_CWORD=${words.length}

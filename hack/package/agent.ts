@@ -13,10 +13,14 @@ import {
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
+import { GLOBAL_FLAGS } from '../../agent/src/cli/cli.ts';
+import { completionScript } from '../../agent/src/cli/commands/completion.ts';
+import { COMMANDS } from '../../agent/src/cli/commands.ts';
+import { SAMPLE_SETTINGS } from '../../agent/src/domain/sample-settings.ts';
 import { installProgram } from '../agent-release.ts';
 import type { Origin } from '../build.ts';
 import { ROOT } from '../paths.ts';
-import { completion, manualPage } from './command-line.ts';
+import { manualPage } from './command-line.ts';
 
 /** The agent for machines: one tree of files, as a package of Debian and as an archive. */
 const run = promisify(execFile);
@@ -64,11 +68,22 @@ export function layOut(root: string, parts: AgentParts, origin: Origin): void {
   installProgram({ ...parts, version: origin.version, to: join(root, PROGRAM) });
   copy('skerry-agent', 'usr/bin/skerry-agent', 0o755);
   copy('skerry-agent.service', 'usr/lib/systemd/system/skerry-agent.service');
-  copy('config.yaml', SETTINGS);
+  put(SETTINGS, SAMPLE_SETTINGS);
   if (parts.releaseKey) put('etc/skerry-agent/release.pem', parts.releaseKey);
   const manual = manualPage({ version: origin.version, date: origin.created });
   put('usr/share/man/man1/skerry-agent.1.gz', gzipSync(manual, { level: 9 }));
-  put('usr/share/bash-completion/completions/skerry-agent', completion());
+  put(
+    'usr/share/bash-completion/completions/skerry-agent',
+    completionScript('bash', { commands: COMMANDS, flags: GLOBAL_FLAGS }),
+  );
+  put(
+    'usr/share/zsh/vendor-completions/_skerry-agent',
+    completionScript('zsh', { commands: COMMANDS, flags: GLOBAL_FLAGS }),
+  );
+  put(
+    'usr/share/fish/vendor_completions.d/skerry-agent.fish',
+    completionScript('fish', { commands: COMMANDS, flags: GLOBAL_FLAGS }),
+  );
   const document = 'usr/share/doc/skerry-agent';
   put(`${document}/copyright`, readFileSync(join(ROOT, 'LICENSE')));
   put(`${document}/NOTICE`, parts.notice);

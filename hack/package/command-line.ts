@@ -3,7 +3,7 @@ import { COMMANDS } from '../../agent/src/cli/commands.ts';
 import { EXIT_MEANINGS } from '../../agent/src/local-api/client.ts';
 import type { Flags } from '../../src/lib/command-line/command.ts';
 
-/** The manual page and the completion of skerry-agent, from the table of its commands. */
+/** The manual page of skerry-agent, from the table of its commands. */
 
 const escaped = (text: string) =>
   text
@@ -38,32 +38,5 @@ export function manualPage({ version, date }: { version: string; date: Date }): 
     ...['.SH FILES', '.TP', '.I /etc/skerry\\-agent/config.yaml', 'settings', '.TP'],
     ...['.I /etc/skerry\\-agent/policy.yaml', 'what this machine lets containers do', '.TP'],
     ...['.I /var/lib/skerry\\-agent', 'identity, database and volumes', ''],
-  ].join('\n');
-}
-
-/** Completion for bash. */
-export function completion(): string {
-  const next = new Map<string, Set<string>>();
-  const add = (before: string, word: string) => next.set(before, (next.get(before) ?? new Set()).add(word));
-  for (const { name, flags = {} } of COMMANDS) {
-    const words = name.split(' ');
-    for (const [at, word] of words.entries()) add(words.slice(0, at).join(' '), word);
-    for (const flag of [...Object.keys(flags), ...Object.keys(GLOBAL_FLAGS)]) add(name, `--${flag}`);
-  }
-  const cases = [...next].map(([before, words]) => `    '${before}') words='${[...words].join(' ')}' ;;`);
-  return [
-    '# Completion of skerry-agent for bash.',
-    '_skerry_agent() {',
-    '  local line="" word words="" current="${COMP_WORDS[COMP_CWORD]}"',
-    '  for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do',
-    '    case "$word" in -*) ;; *) line="${line:+$line }$word" ;; esac',
-    '  done',
-    '  case "$line" in',
-    ...cases,
-    '  esac',
-    '  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")',
-    '}',
-    'complete -o default -F _skerry_agent skerry-agent',
-    '',
   ].join('\n');
 }

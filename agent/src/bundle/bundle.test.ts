@@ -11,6 +11,7 @@ import { parseConfig } from '../domain/config.ts';
 import { until } from '../engines/_contract.ts';
 import { MemoryEngine } from '../engines/memory/_engine.ts';
 import { FakeController } from '../link/_fake-controller.ts';
+import { NO_PROCESS } from '../local-api/_no-process.ts';
 import { ControlChannels } from '../local-api/routes/workload/control-channels.ts';
 import { localApi } from '../local-api/routes.ts';
 import { listenOnSocket } from '../local-api/server/server.ts';
@@ -108,10 +109,7 @@ test('a support bundle describes the agent and contains none of its secrets', as
   const adminToken = new AdminToken(config.tokenFile, agent);
   const api = localApi({
     ...{ agent, adminToken, channels },
-    changeSettings: () => ({ errorMap: {}, restartNeeded: [] }),
-    reload: () => {},
-    stop: () => {},
-    phase: () => 'listening' as const,
+    ...NO_PROCESS,
   });
   adminToken.write();
   const server: Server = await listenOnSocket(config.socket, config.runDirectory, { clock, log, api });

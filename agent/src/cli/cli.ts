@@ -2,7 +2,7 @@ import { type CommandLine, type Flags, type FlagValues, LineError } from '../../
 import { readLine } from '../../../src/lib/command-line/line.ts';
 import { safeWriters } from '../../../src/terminal/safe.ts';
 import { AgentError } from '../domain/agent-error.ts';
-import { ConfigError, DEFAULT_CONFIG_FILE, parseConfig, placesOf } from '../domain/config.ts';
+import { ConfigError, DEFAULT_CONFIG_FILE, parseConfig, placesOf, tokenBeside } from '../domain/config.ts';
 import { AS_ROOT, CliError, EXIT_MEANINGS, exitCode, LocalClient } from '../local-api/client.ts';
 import { readText } from '../machine/disk.ts';
 import { errorText } from '../machine/log.ts';
@@ -21,6 +21,15 @@ export const GLOBAL_FLAGS: Flags = {
     about: `file of settings (default $SKERRY_AGENT_CONFIG or ${DEFAULT_CONFIG_FILE})`,
   },
   output: { short: 'o', value: '<value>', values: FORMATS, about: 'human (default), json or yaml' },
+  quiet: { short: 'q', about: 'print nothing for people when all went well' },
+  verbose: { about: 'say on stderr what is asked of the agent' },
+  debug: { about: 'the same, and where an error comes from' },
+  socket: { value: '<path>', about: "the agent's socket; its token is beside it (default: as the settings say)" },
+  timeout: {
+    value: '<time>',
+    about: 'how long to wait for an answer, or for the end of what was begun: 90, 30s, 10m, 2h',
+  },
+  'no-color': { about: 'accepted; this program prints no colors' },
   help: { short: 'h', about: 'say what a command does' },
 };
 
@@ -78,13 +87,21 @@ async function run(args: readonly string[], deps: CliDependencies & Pick<Command
   }
   const { command, words, flags } = line;
   const configFile = configFileOf(flags, deps);
-  const { socket, tokenFile } = command.offline ? NOWHERE : placesOf(readText(configFile), configFile);
+  const { socket, tokenFile } = command.offline ? NOWHERE : placesNamed(flags, configFile);
+  const patience = patienceOf(flags.timeout);
   const service = (deps.isService ?? isService)(configFile);
   let code = 0;
   const run = command.run({
     ...deps,
-    client: new LocalClient({ socket, tokenFile, configFile, isService: service, signal: deps.signal }),
+    client: new LocalClient({
+      ...{ socket, tokenFile, configFile, isService: service, signal: deps.signal },
+      ...(patience !== undefined && { patience }),
+      ...((flags.verbose || flags.debug) && { asked: (text) => deps.err(`${text}\n`) }),
+    }),
     ...{ configFile, isService: service, words, flags, format: formatOf(flags) },
+    table: PROGRAM,
+    isQuiet: flags.quiet === true,
+    budget: (usual) => patience ?? usual,
     exitWith: (given) => {
       code = given;
     },
@@ -92,10 +109,35 @@ async function run(args: readonly string[], deps: CliDependencies & Pick<Command
   await run.catch((error) => {
     // The file of settings may be the reason that no agent runs.
     if (error instanceof CliError && error.code === 'DAEMON_UNAVAILABLE') parseConfig(readText(configFile), configFile);
+    if (flags.debug) deps.err(`${error instanceof Error ? error.stack : String(error)}\n`);
     throw error;
   });
   return code;
 }
+
+/** Where the agent is: at the socket that was named, or where the settings have it. */
+function placesNamed({ socket }: FlagValues, configFile: string): { socket: string; tokenFile: string } {
+  if (typeof socket !== 'string') return placesOf(readText(configFile), configFile);
+  return { socket, tokenFile: tokenBeside(socket) };
+}
+
+const UNITS: Readonly<Record<string, number>> = { '': 1, s: 1, m: 60, h: 3600 };
+
+/** The time that `--timeout` gives, ms. */
+function patienceOf(text: FlagValues[string]): number | undefined {
+  if (text === undefined) return undefined;
+  const [, count, unit = ''] = /^(\d{1,6})([smh]?)$/.exec(String(text)) ?? [];
+  const seconds = Number(count) * (UNITS[unit] ?? Number.NaN);
+  if (!(seconds > 0 && seconds <= LONGEST_PATIENCE))
+    throw new CliError(
+      'INVALID_ARGUMENT',
+      `--timeout is "${String(text)}"`,
+      'Such as 90, 30s, 10m or 2h; at most 24h.',
+    );
+  return seconds * 1000;
+}
+
+const LONGEST_PATIENCE = 24 * 3600;
 
 function configFileOf(flags: FlagValues, { env }: CliDependencies): string {
   const named = flags.config ?? env.SKERRY_AGENT_CONFIG;

@@ -6,11 +6,13 @@ import { IMAGE_COMMANDS } from './commands/images.ts';
 import { MAINTENANCE_COMMANDS } from './commands/maintenance.ts';
 import { MICROSERVICE_COMMANDS } from './commands/microservices.ts';
 import { OWN_CONTENT_COMMANDS } from './commands/own-content.ts';
+import { SETTINGS_COMMANDS } from './commands/settings.ts';
 import { VOLUME_COMMANDS } from './commands/volumes.ts';
 
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
   ...AGENT_COMMANDS,
+  ...SETTINGS_COMMANDS,
   ...MICROSERVICE_COMMANDS,
   ...DEPLOY_COMMANDS,
   ...IMAGE_COMMANDS,

@@ -287,6 +287,28 @@ const CASES: Record<string, Case> = {
     /no running agent says/,
     () => daemonAnswering(WELL, { models: [HERE], ...NOTHING }),
   ],
+  'a receiver that is not there': [
+    'position/unknown',
+    /^\/dev\/ttyUSB0 is not there; it is looked for again$/,
+    () => daemonAnswering({ ...WELL, warnings: ['position: /dev/ttyUSB0 is not there; it is looked for again'] }),
+  ],
+  'a machine whose position is known': ['position', /^gpsMode is off$/, () => daemonAnswering(WELL)],
+  'another machine than the one of the identity': [
+    'edge-guard/refused',
+    /^this is another machine \(board-serial\)$/,
+    () => daemonAnswering({ ...WELL, warnings: ['edge guard: this is another machine (board-serial)'] }),
+  ],
+  'a machine that no edge guard watches': ['edge-guard', /^nobody asked for it/, () => daemonAnswering(WELL)],
+  'an agent whose containers were drained': [
+    'daemon/drained',
+    /nothing is started until/,
+    () => daemonAnswering({ ...WELL, warnings: ['drained: nothing is started until the agent starts again'] }),
+  ],
+  'a file of settings with a value that a running agent does not take': [
+    'settings/idle',
+    /: timeZone "Mars": must be an IANA time zone/,
+    () => ({ settings: { timeZone: 'Mars' } }),
+  ],
   'a tunnel that the machine cannot open': [
     'tunnel/failed',
     /^install openssh-client$/,

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { releaseKeys } from '../../../src/wire/release-signature.ts';
 import { findOrphans } from '../domain/orphans.ts';
 import { parsePolicy } from '../domain/policy-file.ts';
+import { problemsText, settingProblems } from '../domain/setting-checks.ts';
 import { unknownSettings } from '../domain/settings-without-effect.ts';
 import { findEngineUrl } from '../engines/find.ts';
 import { openEngine } from '../engines/open.ts';
@@ -11,6 +12,7 @@ import {
   exists,
   fileMode,
   fileSystemSize,
+  kindOfPath,
   readKernelFile,
   readText,
   removePath,
@@ -28,12 +30,17 @@ const MIB = 1024 * 1024;
 const LEAST_SPACE = 64 * MIB;
 
 /** Warnings of the agent about what another check looks at. */
-const HAS_OWN_CHECK = /^(?:container engine|policy|tunnel): |^settings: .* the agent does not start with it$/s;
+const HAS_OWN_CHECK =
+  /^(?:container engine|policy|tunnel|position|edge guard): |^settings: .* (?:the agent does not start with it|does not take them while it runs)$/s;
 /** Problems of the agent that have a remedy of their own, by their warnings. */
 const ALIKE = {
   update: /^update: \S+ failed, \S+ runs: /,
   restart: /^settings: .* effect when the agent starts again$/,
+  drained: /^drained: /,
 } as const;
+
+/** Interfaces come and go: the agent takes their names as they are. */
+const SETTING_FACTS = { hasInterface: () => true, read: readText, kindOf: kindOfPath };
 
 /** Checks of this machine, which need no network. */
 export const MACHINE_CHECKS = [
@@ -57,12 +64,17 @@ export const MACHINE_CHECKS = [
     about: 'the file of settings',
     problems: {
       unusable: failed('Correct the file; the agent does not start with it.'),
+      idle: warning(
+        'Correct the value: a running agent does not take the file, and an agent that starts with it goes without the setting.',
+      ),
       unknown: warning(
         'Correct the name, or remove the line: the agent ignores it, so that one file can serve several versions.',
       ),
     },
     run({ config, configFile, settingsError }: DoctorContext) {
       if (settingsError !== undefined) return { problem: 'unusable', what: settingsError };
+      const wrong = problemsText(settingProblems(config, SETTING_FACTS));
+      if (wrong !== '') return { problem: 'idle', what: `${configFile}: ${wrong}` };
       const unknown = unknownSettings(config);
       if (unknown.length > 0) return { problem: 'unknown', what: `${configFile}: ${unknown.join('; ')}` };
       return { ok: exists(configFile) ? configFile : `${configFile} is absent: the defaults hold` };
@@ -293,6 +305,7 @@ export const MACHINE_CHECKS = [
       broken: failed('Restart the agent; containers run on. skerry-agent logs may say why.'),
       troubled: warning('See the other checks; the agent tries again by itself.'),
       restart: warning('Start the agent again: systemctl restart skerry-agent. Containers run on.'),
+      drained: warning('Start the agent again, and with it the containers: systemctl restart skerry-agent.'),
       update: warning(
         'The agent does not try it again. The warning ends when a release is installed, when the release that runs or another one is requested, or when the request is withdrawn (annotation skerry.dev/version of the node).',
       ),

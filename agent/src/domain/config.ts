@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { PORTS } from '../../../src/api/names.ts';
 import { ENGINE_KINDS } from '../engine-port/facts.ts';
 import { issueText, yamlProblem } from './issue-text.ts';
+import { cidrOf } from './networks.ts';
 
 /** The configuration file of an installed agent. */
 export const DEFAULT_CONFIG_FILE = '/etc/skerry-agent/config.yaml';
@@ -16,6 +17,9 @@ const switchable = z.union([
 ]);
 const number = z.coerce.number();
 const frequency = number.pipe(z.number().min(1).max(86_400));
+const patience = number.pipe(z.number().int().min(5).max(300));
+/** No text of a setting is longer. */
+const LONGEST = 4096;
 
 export const LOG_LEVELS = ['DEBUG', 'INFO', 'WARN', 'ERROR'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -43,6 +47,14 @@ const settingsSchema = z.object({
   controllerCert: z.string().optional(),
   /** PEM file with the public keys, one or several, by which releases of the agent are signed; none: no self-update */
   releaseKeyFile: z.string().optional(),
+  /** seconds that a controller has to answer, and to answer whether it is there */
+  controllerRequestTimeoutSeconds: patience.default(30),
+  controllerPingTimeoutSeconds: patience.default(20),
+  /** of the agent while it is no node; a node has that of its controller */
+  namespace: z
+    .string()
+    .regex(/^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/, 'must be small letters, digits and hyphens, at most 63')
+    .default('default'),
   /** off: the controller's certificate is not verified */
   secureMode: switchable.default(true),
   devMode: switchable.default(false),
@@ -57,6 +69,14 @@ const settingsSchema = z.object({
     .regex(/^(unix|tcp):\/\/./, 'begins with unix:// or tcp://')
     .optional(),
   networkInterface: z.string().default('dynamic'),
+  /** of the network of containers, when it is made; absent: the engine chooses */
+  bridgeCidr: z
+    .string()
+    .refine(
+      (text) => cidrOf(text) !== undefined,
+      'must be a private network of IPv4 such as 172.30.0.0/16, of /8 to /28',
+    )
+    .optional(),
   arch: z.enum(['auto', 'amd64', 'arm64', 'riscv64', 'arm']).default('auto'),
 
   diskLimit: number.pipe(z.number().min(0.5).max(102_400)).default(10),
@@ -77,15 +97,23 @@ const settingsSchema = z.object({
   watchdogEnabled: switchable.default(false),
   /** what the watchdog does with foreign containers, whoever has switched it on */
   watchdog: z.enum(['report', 'remove']).default('report'),
-  edgeGuardFrequency: number.pipe(z.number().min(0)).default(0),
+  /** seconds between checks that this is the machine of the identity; 0: none */
+  edgeGuardFrequency: number.pipe(z.number().min(0).max(86_400)).default(0),
   gpsMode: z.enum(['auto', 'dynamic', 'manual', 'off']).default('off'),
   gpsDevice: z.string().default(''),
-  gpsScanFrequency: number.pipe(z.number().min(1)).default(60),
+  /** seconds between readings */
+  gpsScanFrequency: number.pipe(z.number().min(1).max(86_400)).default(60),
+  /** where gpsMode auto asks for the position of this machine's address; empty is off */
+  gpsLookupUrl: z.string().default(''),
   gpsCoordinates: z.string().default('0,0'),
   pruningFrequency: number.pipe(z.number().min(0)).default(0),
   availableDiskThreshold: number.pipe(z.number().min(0).max(100)).default(20),
   upgradeScanFrequency: number.pipe(z.number().min(1)).default(24),
   timeZone: z.string().default(''),
+  /** what becomes of containers when the agent is stopped */
+  shutdownPolicy: z.enum(['leave-running', 'drain-all']).default('leave-running'),
+  /** seconds that all of them have together */
+  shutdownGracePeriodSeconds: number.pipe(z.number().int().min(5).max(600)).default(90),
 });
 type Settings = z.infer<typeof settingsSchema>;
 const placesSchema = settingsSchema.pick({ diskDirectory: true, runDirectory: true });
@@ -155,6 +183,12 @@ export function settingName(name: string): SettingName | undefined {
   return found in settingsSchema.shape ? (found as SettingName) : undefined;
 }
 
+/** All names of a setting. */
+export const settingSpellings = (name: SettingName): string[] => [
+  name,
+  ...Object.keys(API_NAMES).filter((each) => API_NAMES[each] === name),
+];
+
 /** An invalid configuration file; the message names the file and each wrong setting. */
 export class ConfigError extends Error {
   override name = 'ConfigError';
@@ -194,8 +228,12 @@ function runPlaces({ diskDirectory, runDirectory }: z.infer<typeof placesSchema>
   const disk = absolute(diskDirectory);
   const ownRun = diskDirectory === DEFAULT_DISK_DIRECTORY ? DEFAULT_RUN_DIRECTORY : join(disk, 'run');
   const run = runDirectory ? absolute(runDirectory) : ownRun;
-  return { diskDirectory: disk, runDirectory: run, socket: join(run, 'api.sock'), tokenFile: join(run, 'token') };
+  const socket = join(run, 'api.sock');
+  return { diskDirectory: disk, runDirectory: run, socket, tokenFile: tokenBeside(socket) };
 }
+
+/** The admin token of an agent, by its socket. */
+export const tokenBeside = (socket: string): string => join(dirname(socket), 'token');
 
 /**
  * Where the agent of a file of settings is reached, whatever its other settings are: an agent that runs has read an earlier form of
@@ -219,11 +257,13 @@ function settingsOf(
   const chosen = (profiles as Record<string, Record<string, unknown>> | undefined)?.[String(currentProfile)] ?? {};
   const settings: Record<string, unknown> = {};
   const unknownNames: string[] = [];
-  for (const [key, value] of Object.entries({ ...plain, ...chosen })) {
+  // One after the other: a profile may spell a setting in another way.
+  for (const [key, value] of [...Object.entries(plain), ...Object.entries(chosen)]) {
     const name = settingName(key);
     // Settings of an older or newer agent are ignored, and said to be.
     if (!name) unknownNames.push(key);
-    else if (value !== null && value !== '') settings[name] = value;
+    else if (value === null || value === '') delete settings[name];
+    else settings[name] = value;
   }
   return { settings, unknownNames };
 }
@@ -232,15 +272,51 @@ function settingsOf(
 export function settingError(name: SettingName, value: unknown): string | undefined {
   if (name === 'controllerUrl' && !/^https?:$/.test(URL.parse(String(value))?.protocol ?? ''))
     return 'is an address that begins with http:// or https://';
+  if (typeof value === 'string' && value.length > LONGEST) return `must be at most ${LONGEST} characters long`;
   const result = settingsSchema.shape[name].safeParse(value);
   return result.success ? undefined : result.error.issues.map(issueText).join('; ');
 }
 
-/** The text of a file with some settings changed; comments and everything else stay. */
+/**
+ * The text of a file with some settings changed; comments and everything else stay. Other spellings of these settings go, or they
+ * would have the last word.
+ */
 export function changeConfig(text: string | undefined, changes: Record<string, unknown>): string {
   const document = parseDocument(text ?? '');
   if (!isMap(document.contents)) return stringify(changes);
   const profile = document.has('profiles') ? ['profiles', String(document.get('currentProfile') ?? 'default')] : [];
-  for (const [name, value] of Object.entries(changes)) document.setIn([...profile, name], value);
+  const target: unknown = profile.length > 0 ? document.getIn(profile) : document.contents;
+  const spellings = isMap(target) ? target.items.map(({ key }) => String(key)) : [];
+  for (const [name, value] of Object.entries(changes)) {
+    for (const spelling of spellings)
+      if (spelling !== name && settingName(spelling) === name) document.deleteIn([...profile, spelling]);
+    document.setIn([...profile, name], value);
+  }
   return document.toString();
+}
+
+/** Short names that commands may use for the profiles of v3. */
+const PROFILE_NAMES: Readonly<Record<string, string>> = { dev: 'development', prod: 'production', def: 'default' };
+export const PROFILES = ['dev', 'prod', 'def', 'development', 'production', 'default'] as const;
+
+/**
+ * The text of a file with another profile in use, by a full or a short name, and both full names. Throws ConfigError for a file
+ * without that profile.
+ */
+export function switchProfile(
+  text: string | undefined,
+  file: string,
+  asked: (typeof PROFILES)[number],
+): { text: string; oldProfile: string; profile: string } {
+  const document = parseDocument(text ?? '');
+  if (document.errors.length > 0) throw new ConfigError(`${file} is not YAML: ${yamlProblem(document)}`);
+  const profile = PROFILE_NAMES[asked] ?? asked;
+  const profiles: unknown = isMap(document.contents) ? document.get('profiles') : undefined;
+  if (!isMap(profiles)) throw new ConfigError(`${file} has no profiles; they are maps of settings below "profiles"`);
+  const names = profiles.items.map(({ key }) => String(key));
+  if (!names.includes(profile))
+    throw new ConfigError(`${file} has no profile "${profile}"; it has: ${names.slice(0, 20).join(', ') || 'none'}`);
+  const oldProfile = String(document.get('currentProfile') ?? 'default');
+  document.set('currentProfile', profile);
+  return { text: document.toString(), oldProfile, profile };
 }

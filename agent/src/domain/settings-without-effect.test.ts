@@ -47,9 +47,9 @@ test('a file without settings that do nothing has no such line', () => {
 });
 
 test('a setting that does nothing, and a misspelt one, are named with the reason', () => {
-  const text = 'edgeGuardFrequency: 3\nlogLimit: 2\nstatusFrequncy: 5\n';
+  const text = 'gpsMode: auto\nlogLimit: 2\nstatusFrequncy: 5\n';
   expect(settingsWithoutEffect(parseConfig(text, file))).toEqual([
-    'edgeGuardFrequency has no effect: this agent does not support it yet',
+    'gpsMode has no effect: gpsMode auto needs gpsLookupUrl in the settings of the machine',
     'logLimit has no effect: without logDirectory there are no log files',
     'statusFrequncy: no such setting',
   ]);

@@ -1,10 +1,10 @@
 import type { Config, SettingName } from './config.ts';
+import { NO_DEVICE, NO_LOOKUP } from './settings.ts';
 
 type Judge = (config: Config) => string | undefined;
 
-const NOT_YET = 'this agent does not support it yet';
 const unless =
-  (fallback: Config[SettingName], name: SettingName, reason = NOT_YET): Judge =>
+  (fallback: Config[SettingName], name: SettingName, reason: string): Judge =>
   (config) =>
     config[name] === fallback ? undefined : reason;
 const needsLogFiles =
@@ -19,11 +19,10 @@ const needsLogFiles =
 export const WITHOUT_EFFECT: Partial<Record<SettingName, Judge>> = {
   arch: unless('auto', 'arch', 'the agent reports the architecture of its machine'),
   devMode: unless(false, 'devMode', 'it was for the development of v3 agents'),
-  edgeGuardFrequency: unless(0, 'edgeGuardFrequency'),
-  gpsDevice: unless('', 'gpsDevice'),
-  gpsMode: ({ gpsMode }) =>
-    gpsMode === 'auto' || gpsMode === 'dynamic' ? `${NOT_YET}; use manual with gpsCoordinates` : undefined,
-  gpsScanFrequency: unless(60, 'gpsScanFrequency'),
+  gpsMode: ({ gpsMode, gpsLookupUrl, gpsDevice }) => {
+    if (gpsMode === 'auto') return gpsLookupUrl ? undefined : NO_LOOKUP;
+    return gpsMode === 'dynamic' && !gpsDevice ? NO_DEVICE : undefined;
+  },
   logFileCount: needsLogFiles(10, 'logFileCount'),
   logLimit: needsLogFiles(10, 'logLimit'),
   upgradeScanFrequency: unless(24, 'upgradeScanFrequency', 'the controller says when the agent updates itself'),
@@ -33,12 +32,21 @@ export const WITHOUT_EFFECT: Partial<Record<SettingName, Judge>> = {
 const SHOWN_NAMES = 20;
 const SHOWN_LENGTH = 50;
 
+/** Why each of these settings has no effect; empty where all act. */
+export function idleSettings(
+  config: Config,
+  names: readonly string[] = Object.keys(WITHOUT_EFFECT),
+): Partial<Record<SettingName, string>> {
+  const idle = (names as SettingName[]).flatMap((name): [SettingName, string][] => {
+    const reason = WITHOUT_EFFECT[name]?.(config);
+    return reason === undefined ? [] : [[name, `has no effect: ${reason}`]];
+  });
+  return Object.fromEntries(idle);
+}
+
 /** What the file of settings says in vain, for people; empty where all of it acts. */
 export function settingsWithoutEffect(config: Config): string[] {
-  const idle = Object.entries(WITHOUT_EFFECT).flatMap(([name, judge]) => {
-    const reason = judge(config);
-    return reason === undefined ? [] : [`${name} has no effect: ${reason}`];
-  });
+  const idle = Object.entries(idleSettings(config)).map(([name, reason]) => `${name} ${reason}`);
   return [...idle, ...unknownSettings(config)];
 }
 

@@ -27,6 +27,8 @@ describe('a setting of the controller', () => {
     { gpsMode: 'off' },
     { gpsMode: 'manual', latitude: 47.5, longitude: 8.7 },
     { edgeGuardFrequency: 0 },
+    { gpsMode: 'dynamic', gpsDevice: '/dev/ttyUSB0', gpsScanFrequency: 5 },
+    { gpsDevice: '/dev/serial/by-id/usb-u-blox_7-if00' },
   ];
   test.each(taken)('%j is in force', (wanted) => {
     expect(refusedSettings(sources(wanted))).toEqual([]);
@@ -45,13 +47,14 @@ describe('a setting of the controller', () => {
     [{ networkInterface: 'wlan9' }, /^"wlan9"; the machine has no such interface/],
     [{ logLimit: 1 }, /no log directory/],
     [{ logFileCount: 3 }, /no log directory/],
-    [{ gpsMode: 'auto' }, /not support it yet/],
-    [{ gpsMode: 'dynamic' }, /not support it yet/],
-    [{ gpsDevice: '/dev/ttyS0' }, /not support it yet/],
-    [{ gpsScanFrequency: 5 }, /not support it yet/],
+    [{ gpsMode: 'auto' }, /gpsLookupUrl in the settings of the machine/],
+    [{ gpsMode: 'dynamic' }, /needs gpsDevice/],
+    [{ gpsDevice: '/dev/watchdog' }, /"\/dev\/watchdog"; .* only serial ports/],
+    [{ gpsDevice: '/dev/serial/by-id/../../watchdog' }, /only serial ports/],
+    [{ gpsScanFrequency: 0 }, /0; must be at least 1/],
     [{ latitude: 47.5 }, /no longitude; a position has both/],
     [{ longitude: 8.7 }, /no latitude; a position has both/],
-    [{ edgeGuardFrequency: 60 }, /not support it yet/],
+    [{ edgeGuardFrequency: 60 }, /only the machine/],
     [{ containerEngineUrl: 'unix:///other.sock' }, /only the machine/],
     [{ diskDirectory: '/mnt' }, /only the machine/],
     [{ watchdogEnabled: true }, /machine has not chosen/],
@@ -83,6 +86,30 @@ test('coordinates without a mode make the mode manual', () => {
     latitude: 1,
     longitude: 2,
   });
+});
+
+test.each([
+  [{ gpsMode: 'auto' }, 'gpsLookupUrl: https://place.example.com'],
+  [{ gpsMode: 'dynamic' }, 'gpsDevice: /dev/gps-of-this-machine'],
+  [{ gpsDevice: '/dev/gps-of-this-machine' }, 'gpsDevice: /dev/gps-of-this-machine'],
+] as const)('%j of a controller is in force on a machine with %s', (wanted, own) => {
+  expect(refusedSettings(sources(wanted, own))).toEqual([]);
+});
+
+test('an edge guard of the machine is not switched off by its controller', () => {
+  const [given, own] = [{ edgeGuardFrequency: 0 }, 'edgeGuardFrequency: 60'];
+  expect(refusedSettings(sources(given, own))).toHaveLength(1);
+  expect(settingsInForce(sources(given, own)).edgeGuardFrequency).toBe(60);
+});
+
+test('coordinates that were found are in force in the modes that look for them, and in no other', () => {
+  const position = { latitude: 1.5, longitude: 2.5 };
+  const device = 'gpsDevice: /dev/ttyS0\ngpsCoordinates: 47.5,8.7\n';
+  const inForce = (mode: string) => settingsInForce({ ...sources({}, `${device}gpsMode: ${mode}`), position });
+  expect(inForce('dynamic')).toMatchObject(position);
+  expect(inForce('manual')).toMatchObject({ latitude: 47.5, longitude: 8.7 });
+  expect(inForce('off')).not.toHaveProperty('latitude');
+  expect(settingsInForce(sources({}, `${device}gpsMode: dynamic`))).not.toHaveProperty('latitude');
 });
 
 test('one coordinate alone is never combined with one of the machine', () => {

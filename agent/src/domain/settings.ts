@@ -1,6 +1,8 @@
 import { type AgentConfig, agentConfigSchema } from '../../../src/wire/agent.ts';
 import type { EngineFacts } from '../engine-port/facts.ts';
 import { type Config, type SettingName, settingError } from './config.ts';
+import { type Coordinates, coordinatesIn } from './position.ts';
+import { isTimeZone } from './time-zone.ts';
 
 /** The sources of the settings in force. */
 export interface SettingsSources {
@@ -14,6 +16,8 @@ export interface SettingsSources {
   foreignContainers: readonly string[];
   /** whether the machine has a network interface with an address */
   hasInterface(name: string): boolean;
+  /** what gpsMode auto or dynamic has found */
+  position?: Coordinates | undefined;
 }
 
 /** Settings that only the machine chooses; values of a controller are refused and reported. */
@@ -25,7 +29,7 @@ const MACHINE_SETTINGS: readonly (keyof AgentConfig)[] = [
 ];
 
 /** The settings of the machine that may be in force. */
-const OWN_SETTINGS = agentConfigSchema.omit({ gpsDevice: true }).partial();
+const OWN_SETTINGS = agentConfigSchema.partial();
 
 /** The settings in force: those of the controller where allowed, otherwise those of the machine. */
 export function settingsInForce(sources: SettingsSources): AgentConfig {
@@ -35,13 +39,18 @@ export function settingsInForce(sources: SettingsSources): AgentConfig {
     containerEngine: engine.kind ?? config.containerEngine,
     containerEngineUrl: engine.url,
     watchdogEnabled: isRemoving(config, sources.wanted),
-    ...coordinatesOf(config.gpsCoordinates),
+    ...coordinatesIn(config.gpsCoordinates),
   });
+  const { latitude, longitude, ...settings } = { ...own, ...controlledSettings(sources) } as AgentConfig;
+  if (settings.gpsMode === 'manual') return { ...settings, latitude, longitude };
+  return settings.gpsMode === 'off' ? settings : { ...settings, ...sources.position };
+}
+
+/** The settings that the controller has set, without those that are refused. */
+export function controlledSettings(sources: SettingsSources): AgentConfig {
   const wanted = withGpsMode(sources.wanted);
   const refused = new Set(refusedSettings(sources).map(({ field }) => field));
-  const taken = Object.entries(wanted).filter(([key]) => !refused.has(key));
-  const { latitude, longitude, ...settings } = { ...own, ...Object.fromEntries(taken) } as AgentConfig;
-  return settings.gpsMode === 'manual' ? { ...settings, latitude, longitude } : settings;
+  return Object.fromEntries(Object.entries(wanted).filter(([key]) => !refused.has(key)));
 }
 
 /** The time zone in force; empty is UTC. */
@@ -55,13 +64,6 @@ function withGpsMode(wanted: AgentConfig): AgentConfig {
   const { gpsMode, latitude, longitude } = wanted;
   const isGiven = gpsMode === undefined && latitude !== undefined && longitude !== undefined;
   return isGiven ? { ...wanted, gpsMode: 'manual' } : wanted;
-}
-
-/** The coordinates of a text such as `47.5,8.7`. */
-function coordinatesOf(text: string): Pick<AgentConfig, 'latitude' | 'longitude'> {
-  const [latitude = Number.NaN, longitude = Number.NaN] = text.split(',').map(Number);
-  const isValid = Math.abs(latitude) <= 90 && Math.abs(longitude) <= 180;
-  return isValid ? { latitude, longitude } : {};
 }
 
 /** Settings of the controller whose values have to be in the range that the machine's own file has for them. */
@@ -78,7 +80,9 @@ const RANGES: readonly (keyof AgentConfig & SettingName)[] = [
   'statusFrequency',
 ];
 
-const NOT_YET = 'this agent does not support it yet';
+/** Serial ports: opening another device, such as a watchdog, may act on the machine. */
+const SERIAL_PORT =
+  /^\/dev\/(?:tty[A-Z][A-Za-z]{0,15}\d{1,3}|gps\d{0,3}|gnss\d{1,3}|serial\/by-(?:id|path)\/[\w.:@-]{1,200})$/;
 
 type Refusal = (
   wanted: AgentConfig,
@@ -87,10 +91,21 @@ type Refusal = (
 
 /** Why a setting of the controller is not in force; a setting that is absent here is taken within its range. */
 const REFUSALS: Partial<Record<keyof AgentConfig, Refusal>> = {
-  edgeGuardFrequency: ({ edgeGuardFrequency = 0 }) => (edgeGuardFrequency > 0 ? NOT_YET : undefined),
-  gpsMode: ({ gpsMode }) => (gpsMode === 'auto' || gpsMode === 'dynamic' ? NOT_YET : undefined),
-  gpsDevice: ({ gpsDevice }) => (gpsDevice ? NOT_YET : undefined),
-  gpsScanFrequency: () => NOT_YET,
+  edgeGuardFrequency: ({ edgeGuardFrequency = 0 }, { config }) =>
+    edgeGuardFrequency === config.edgeGuardFrequency ? undefined : 'only the machine itself chooses this',
+  gpsMode: ({ gpsMode, gpsDevice }, { config }) => {
+    if (gpsMode === 'auto') return config.gpsLookupUrl ? undefined : NO_LOOKUP;
+    if (gpsMode !== 'dynamic') return undefined;
+    return config.gpsDevice || (gpsDevice && SERIAL_PORT.test(gpsDevice)) ? undefined : NO_DEVICE;
+  },
+  gpsDevice: ({ gpsDevice = '' }, { config }) =>
+    gpsDevice === '' || gpsDevice === config.gpsDevice || SERIAL_PORT.test(gpsDevice)
+      ? undefined
+      : `${JSON.stringify(gpsDevice)}; of a controller the machine takes only serial ports such as /dev/ttyUSB0`,
+  gpsScanFrequency: ({ gpsScanFrequency }) => {
+    const error = settingError('gpsScanFrequency', gpsScanFrequency);
+    return error && `${gpsScanFrequency}; ${error}`;
+  },
   latitude: ({ longitude }) => (longitude === undefined ? 'there is no longitude; a position has both' : undefined),
   longitude: ({ latitude }) => (latitude === undefined ? 'there is no latitude; a position has both' : undefined),
   logFileCount: (_wanted, { config }) => noLogFiles(config),
@@ -102,6 +117,10 @@ const REFUSALS: Partial<Record<keyof AgentConfig, Refusal>> = {
   timeZone: ({ timeZone = '' }) =>
     isTimeZone(timeZone) ? undefined : `${JSON.stringify(timeZone)}; must be an IANA time zone such as Europe/Berlin`,
 };
+
+/** Why a mode of the position cannot work. */
+export const NO_LOOKUP = 'gpsMode auto needs gpsLookupUrl in the settings of the machine';
+export const NO_DEVICE = 'gpsMode dynamic needs gpsDevice';
 
 const noLogFiles = ({ logDirectory }: Config) =>
   logDirectory ? undefined : 'the machine has chosen no log directory, so there are no log files';
@@ -129,15 +148,6 @@ function outOfRange(field: keyof AgentConfig, value: unknown): string | undefine
   const setting = RANGES.find((name) => name === field);
   const error = setting && settingError(setting, value);
   return error && `${JSON.stringify(value)}; ${error}`;
-}
-
-function isTimeZone(name: string): boolean {
-  if (name === '') return true;
-  try {
-    return new Intl.DateTimeFormat('en', { timeZone: name }) !== undefined;
-  } catch {
-    return false;
-  }
 }
 
 /** of a refused setting in a report */

@@ -62,7 +62,7 @@ function joined({ ca, controllerCa }: { ca?: string; controllerCa?: string }) {
   };
   const warnings: object[] = [];
   const log = { ...silentLog, warn: (fields: object) => void warnings.push(fields) };
-  const authorities = new Authorities({ identity, controllerCa, log });
+  const authorities = new Authorities({ identity, controllerCa: () => controllerCa, log });
   const client = new ControllerClient({
     ...{ controllerUrl: controller.url, instance: 'i', boot: 'b', clock: systemClock() },
     ca: authorities.with(ca),

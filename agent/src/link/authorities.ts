@@ -2,6 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import type { Log } from '../../../src/lib/log.ts';
 import { digestOf } from '../../../src/wire/digest.ts';
 import { type Digests, NO_DIGEST } from '../../../src/wire/sections.ts';
+import { certificateBlocks, isCertificate, MOST_CERTIFICATES } from '../domain/certificates.ts';
 import { type ShownCertificate, showCertificate } from '../machine/tls.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';
 import { type ControllerClient, ControllerError } from './client.ts';
@@ -10,15 +11,11 @@ import { orDatabaseError } from './sync-loop.ts';
 export interface AuthoritiesDependencies {
   identity: OwnIdentity;
   /** PEM of a further authority, which the settings of this machine name */
-  controllerCa?: string | undefined;
+  controllerCa(): string | undefined;
   log: Log;
   /** looks at the certificate of the controller */
   show?: (origin: URL, ca: string | undefined) => Promise<ShownCertificate>;
 }
-
-/** Certificates of one list; a controller sends fewer. */
-const MOST = 16;
-const PEM = /-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+?-----END CERTIFICATE-----/g;
 
 /**
  * The authorities by which this agent knows its controller. The join string names the first; then the controller sends its list, which
@@ -37,13 +34,13 @@ export class Authorities {
   get digests(): Digests {
     const { identity, controllerCa } = this.#deps;
     const { node } = identity.current;
-    if (!node || (node.ca === undefined && controllerCa === undefined)) return { authorities: '' };
+    if (!node || (node.ca === undefined && controllerCa() === undefined)) return { authorities: '' };
     return { authorities: this.#refused ?? node.caDigest ?? NO_DIGEST };
   }
 
   /** PEM of all authorities that count beside this one; undefined: only the authorities of the system do. */
   with(ca: string | undefined): string | undefined {
-    return [ca, this.#deps.controllerCa].filter(Boolean).join('\n') || undefined;
+    return [ca, this.#deps.controllerCa()].filter(Boolean).join('\n') || undefined;
   }
 
   /**
@@ -90,22 +87,15 @@ export class Authorities {
 
 /** The certificates of a list, PEM; empty where none can be read. */
 function certificatesIn(list: string): string {
-  const blocks = Buffer.from(list, 'base64').toString('latin1').match(PEM) ?? [];
-  return blocks
-    .slice(0, MOST)
-    .filter((block) => {
-      try {
-        return new X509Certificate(block).raw.length > 0;
-      } catch {
-        return false;
-      }
-    })
+  return certificateBlocks(Buffer.from(list, 'base64').toString('latin1'))
+    .slice(0, MOST_CERTIFICATES)
+    .filter(isCertificate)
     .map((block) => `${block}\n`)
     .join('');
 }
 
 const namesIn = (ca: string): string[] =>
-  (ca.match(PEM) ?? []).map((block) => {
+  certificateBlocks(ca).map((block) => {
     const { subject, validTo } = new X509Certificate(block);
     return `${subject.replaceAll('\n', ', ')} until ${validTo}`;
   });

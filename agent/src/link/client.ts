@@ -94,6 +94,9 @@ export interface ControllerClientOptions {
   notOlderThan?: { get(): string | undefined; take(bound: string): void };
   /** absent while the agent is not provisioned */
   node?: { uuid: string; key: KeyObject };
+  /** seconds that the controller has to answer, and to answer whether it is there */
+  requestSeconds?: number;
+  pingSeconds?: number;
   /** sealed position of the controller's datastore: saved from each response and sent with each request */
   epochPosition?: { get(): string | undefined; set(position: string): void };
 }
@@ -143,9 +146,9 @@ export class ControllerClient {
 
   /** Checks whether the controller is ready, and adopts its time for tokens. */
   async ping(signal?: AbortSignal): Promise<{ uptimeSec: number }> {
-    const { clock } = this.#options;
+    const { clock, pingSeconds = 20 } = this.#options;
     const before = clock.now();
-    const answer = await this.#send('GET', '/status', { signal, deadline: 20 * SECOND, anonymous: true });
+    const answer = await this.#send('GET', '/status', { signal, deadline: pingSeconds * SECOND, anonymous: true });
     const after = clock.now();
     const ready = parseBody(readinessSchema, answer);
     this.#offset = ready.timestamp - (before + after) / 2;
@@ -156,7 +159,7 @@ export class ControllerClient {
   /** Requests what has changed; with `wait` as a long poll of that many seconds. */
   async changes(have: string, wait: number | undefined, signal?: AbortSignal): Promise<ChangesReply> {
     const query = new URLSearchParams({ ...(wait !== undefined && { wait: String(wait) }), have });
-    const deadline = ((wait ?? 0) + 30) * SECOND;
+    const deadline = ((wait ?? 0) + (this.#options.requestSeconds ?? 30)) * SECOND;
     return parseBody(changesReplySchema, await this.#send('GET', `/agent/changes?${query}`, { signal, deadline }));
   }
 
@@ -313,7 +316,7 @@ export class ControllerClient {
   }
 
   #request(method: string, path: string, options: SendOptions): HttpRequest {
-    const { ca, insecure, instance, boot } = this.#options;
+    const { ca, insecure, instance, boot, requestSeconds = 30 } = this.#options;
     const epochPosition = options.anonymous ? undefined : this.#options.epochPosition?.get();
     const notOlderThan = method === 'GET' && !options.anonymous ? this.#options.notOlderThan?.get() : undefined;
     return {
@@ -332,7 +335,7 @@ export class ControllerClient {
         ...(!options.anonymous && { authorization: `Bearer ${this.#token()}` }),
       },
       body: options.body === undefined ? undefined : JSON.stringify(options.body),
-      deadline: options.deadline ?? 30 * SECOND,
+      deadline: options.deadline ?? requestSeconds * SECOND,
       signal: options.signal,
       connections: this.#connections,
     };

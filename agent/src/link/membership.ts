@@ -42,8 +42,10 @@ export interface MembershipDependencies {
   boot: string;
   /** how requests are sent */
   transport?: Transport;
-  /** PEM of a further authority for the controller's certificate */
-  controllerCa?: string | undefined;
+  /** PEM of a further authority for the controller's certificate, as it is now */
+  controllerCa(): string | undefined;
+  /** why the identity is not used; undefined while it may be */
+  refusal(): string | undefined;
   /** the settings in force */
   settings(): AgentConfig;
   report(measurements: boolean): Promise<StatusReport>;
@@ -69,7 +71,7 @@ export class Membership {
 
   get connection(): { state: Connection; error: string; lastContact: number } {
     const state = this.#deps.identity.current.node ? 'NOT_CONNECTED' : 'NOT_PROVISIONED';
-    return this.#deps.link.connection ?? { state, error: '', lastContact: 0 };
+    return this.#deps.link.connection ?? { state, error: this.#deps.refusal() ?? '', lastContact: 0 };
   }
 
   /** Polls and reports until the signal fires, while there is a node. */
@@ -87,7 +89,7 @@ export class Membership {
   open(lastContact = 0): void {
     const { config, clock, random, log, database, identity, link, responses, actions, settings, report } = this.#deps;
     const { node } = identity.current;
-    if (!node || this.#open || !this.#running || this.#running.aborted) return;
+    if (!node || this.#open || !this.#running || this.#running.aborted || this.#deps.refusal() !== undefined) return;
     const stop = new AbortController();
     const client = this.newClient(node.controllerUrl, node.ca, node);
     const syncLoop = new SyncLoop({
@@ -119,6 +121,12 @@ export class Membership {
     const done = syncLoop.run(AbortSignal.any([stop.signal, this.#running])).finally(() => client.close());
     this.#open = { stop, done };
     link.open(syncLoop, client);
+  }
+
+  /** Whether the identity may be used is another matter now. */
+  refusalChanged(): void {
+    if (this.#deps.refusal() === undefined) this.open();
+    else this.close();
   }
 
   /** Polls and reports with the present identity. */
@@ -216,6 +224,8 @@ export class Membership {
       notOlderThan: responses.notOlderThan,
       onAnswer: (path, code) => metrics.add('requests', { kind: requestKind(path), code }),
       epochPosition: responses.epochPosition,
+      requestSeconds: config.controllerRequestTimeoutSeconds,
+      pingSeconds: config.controllerPingTimeoutSeconds,
       node: node && nodeKey && { uuid: node.uuid, key: signingKey(nodeKey) },
     });
   }

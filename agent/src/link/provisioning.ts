@@ -29,6 +29,8 @@ export interface ProvisioningDependencies {
   adopt(): Promise<void>;
   /** microservices on this machine */
   microservices(): string[];
+  /** why the identity is not used; undefined while it may be */
+  refusal(): string | undefined;
   /** whether a microservice is the machine's own, of which the controller does not know */
   isOwn(uuid: string): boolean;
   /** fetches the authority that a join string names */
@@ -68,10 +70,13 @@ export class Provisioning {
     return this.#alone(async () => {
       const removed = scope === 'all' ? microservices().filter((uuid) => !isOwn(uuid)) : [];
       // It has the key of the membership that ends.
-      const client = node && membership.newClient(node.controllerUrl, node.ca, node);
+      // Another machine that has the identity leaves without a word: the controller would take it for the node itself.
+      const isUsed = this.#deps.refusal() === undefined;
+      const client = node && isUsed ? membership.newClient(node.controllerUrl, node.ca, node) : undefined;
       try {
         saving('nothing was changed, and the controller was not told', () => membership.end(scope));
-        return client ? { controllerTold: await this.#tellDeprovision(client, removed, signal) } : {};
+        if (client) return { controllerTold: await this.#tellDeprovision(client, removed, signal) };
+        return node ? { controllerTold: false } : {};
       } finally {
         client?.close();
       }
@@ -87,6 +92,8 @@ export class Provisioning {
     const { node } = identity.current;
     const controllerUrl = new URL(url).origin;
     if (!node || node.controllerUrl === controllerUrl) return undefined;
+    const refusal = this.#deps.refusal();
+    if (refusal !== undefined) return refusal;
     const client = membership.newClient(controllerUrl, node.ca, node);
     const deadline = AbortSignal.timeout(TRIAL);
     const until = signal ? AbortSignal.any([signal, deadline]) : deadline;

@@ -4,6 +4,7 @@ import { type ReportFacts, statusReport } from './report.ts';
 
 const facts: ReportFacts = {
   startedAt: 1,
+  phase: 'running',
   problems: [],
   microservices: [],
   microserviceList: '0123456789abcdef',
@@ -49,10 +50,10 @@ describe('limits of the machine', () => {
 });
 
 test.each([
-  [{ gpsMode: 'manual', latitude: 1, longitude: 2 }, 'HEALTHY'],
-  [{ gpsMode: 'off' }, 'OFF'],
-  [{ gpsMode: 'auto' }, 'OFF'],
-  [{}, 'OFF'],
-] as const)('with the settings %j the gpsStatus is %s', (settings, gpsStatus) => {
-  expect(statusReport({ ...facts, settings }).gpsStatus).toBe(gpsStatus);
+  ['starting', [], 'STARTING'],
+  ['running', [], 'RUNNING'],
+  ['running', ['the engine is lost'], 'WARNING'],
+  ['stopping', ['the engine is lost'], 'STOPPED'],
+] as const)('an agent that is %s, with the problems %j, is %s', (phase, problems, daemonStatus) => {
+  expect(statusReport({ ...facts, phase, problems }).daemonStatus).toBe(daemonStatus);
 });

@@ -2,12 +2,16 @@ import { BOUNDS } from '../../../src/api/bounds.ts';
 import type { AgentConfig, MicroserviceStatus, RuntimeClassView, StatusReport } from '../../../src/wire/agent.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
 
+/** `starting` until the engine was read once, or could not be; `stopping` while the agent ends. */
+export type AgentPhase = 'starting' | 'running' | 'stopping';
+
 /** The input of a report. */
 export interface ReportFacts {
   /** of the machine, with the milliseconds that the agent runs; absent in reports of changes only */
   measured?: { figures: StatusReport; duration: number };
   /** Unix ms */
   startedAt: number;
+  phase: AgentPhase;
   problems: readonly string[];
   /** why the container engine cannot be read */
   engineProblem?: string;
@@ -37,7 +41,7 @@ export function statusReport(facts: ReportFacts): StatusReport {
   return {
     ...measured?.figures,
     ...(measured && violations(measured.figures, settings)),
-    daemonStatus: problems.length > 0 ? 'WARNING' : 'RUNNING',
+    daemonStatus: DAEMON_STATES[facts.phase] ?? (problems.length > 0 ? 'WARNING' : 'RUNNING'),
     warningMessage: problems.join('; ').slice(0, 1024),
     engineError: facts.engineProblem?.slice(0, 1024) ?? '',
     daemonLastStart: facts.startedAt,
@@ -57,11 +61,15 @@ export function statusReport(facts: ReportFacts): StatusReport {
     availableCdiDevices: facts.cdiDevices?.slice(0, 256),
     ...facts.parts,
     config: settings,
-    gpsStatus: settings.gpsMode === 'manual' ? 'HEALTHY' : 'OFF',
     refusedSettings: facts.refusedSettings,
     actions: facts.actions,
   };
 }
+
+const DAEMON_STATES: Partial<Record<AgentPhase, StatusReport['daemonStatus']>> = {
+  starting: 'STARTING',
+  stopping: 'STOPPED',
+};
 
 /** A runtime class, and who defined it. */
 export type SourcedClass = RuntimeClassView & { source: 'local' | 'managed' };

@@ -8,7 +8,7 @@ import type { Machine } from '../machine/machine.ts';
 import type { OwnIdentity } from '../state/own-identity.ts';
 import type { Actions } from './actions.ts';
 import type { Link } from './link.ts';
-import { agentProblems, type SourcedClass, statusReport } from './report.ts';
+import { type AgentPhase, agentProblems, type SourcedClass, statusReport } from './report.ts';
 import type { SavedResponses } from './saved-responses.ts';
 
 /** The part of a report about the containers of this machine. */
@@ -43,6 +43,7 @@ export interface ReporterDependencies {
   runtimeClasses(): readonly SourcedClass[];
   /** problems with the machine's own files */
   fileProblems(): string[];
+  phase(): AgentPhase;
 }
 
 /** Collects the reports of this node. */
@@ -70,6 +71,7 @@ export class Reporter {
     return statusReport({
       measured: figures && { figures, duration: clock.wall() - startedAt },
       startedAt,
+      phase: this.#deps.phase(),
       problems: this.problems,
       engineProblem: supervisor.engineProblem,
       microservices: this.#deps.reported(inventory.microservices()),

@@ -17,11 +17,18 @@ import { MemoryEngine } from '../engines/memory/_engine.ts';
 import { FakeController, type View } from '../link/_fake-controller.ts';
 import { filesInMemory } from '../machine/_mounted-files.ts';
 import { systemClock } from '../machine/clock.ts';
+import { kindOfPath, readText } from '../machine/disk.ts';
 import { exchange } from '../machine/http.ts';
 import { bufferedSink } from '../machine/log.ts';
 import { ownLogReader } from '../machine/own-log.ts';
 import { LocalAuthority } from '../state/local-authority.ts';
-import { type ChangedSettings, changeSettings } from './routes/system/change-settings.ts';
+import {
+  type ChangedSettings,
+  changeProfile,
+  changeSettings,
+  type SettingsWriter,
+} from './routes/settings/change-settings.ts';
+import { installCertificate } from './routes/settings/controller-certificate.ts';
 import { ControlChannels } from './routes/workload/control-channels.ts';
 import { localApi } from './routes.ts';
 import { type LocalApi, listenOnLoopback, listenOnSocket } from './server/server.ts';
@@ -129,8 +136,11 @@ export class LocalAgent implements AsyncDisposable {
     this.#api = localApi({
       ...{ agent, adminToken, channels: this.#channels },
       changeSettings: (set) => this.#changeSettings(set),
+      switchProfile: (profile) => changeProfile(profile, this.writer),
+      installCertificate: (text) =>
+        installCertificate(text, { config: agent.config, changeSettings: (set) => this.#changeSettings(set) }),
       reload: () => {},
-      stop: () => {},
+      stop: () => 'leave-running',
       phase: () => 'listening',
     });
     const ports = { clock, log: silentLog, api: this.#api };
@@ -142,8 +152,19 @@ export class LocalAgent implements AsyncDisposable {
     ];
   }
 
+  /** Writes the file of settings and takes it, as the agent of a machine does. */
+  get writer(): SettingsWriter {
+    const { agent, configFile: file } = this;
+    const reload = () => {
+      Object.assign(agent.config, parseConfig(readFileSync(file, 'utf8'), file));
+      agent.settingsChanged();
+    };
+    const hasInterface = (name: string) => name === 'eth0';
+    return { file, agent, reload, facts: { hasInterface, read: readText, kindOf: kindOfPath } };
+  }
+
   #changeSettings(set: Record<string, unknown>): ChangedSettings | Promise<ChangedSettings> {
-    if (this.#options.writesSettings) return changeSettings(this.configFile, set, this.agent, () => {});
+    if (this.#options.writesSettings) return changeSettings(set, this.writer);
     const refused = Object.keys(set).flatMap((key) =>
       this.refusedSettings[key] ? [[key, this.refusedSettings[key]] as const] : [],
     );

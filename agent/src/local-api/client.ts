@@ -74,6 +74,10 @@ export interface LocalClientOptions {
   configFile: string;
   /** a unit of systemd starts the agent */
   isService?: boolean;
+  /** ms for an answer, instead of the deadline of each call */
+  patience?: number;
+  /** learns what was asked, and how it was answered */
+  asked?(text: string): void;
   signal: AbortSignal;
 }
 
@@ -88,8 +92,10 @@ interface UploadedForm {
 interface CallOptions {
   body?: unknown;
   form?: UploadedForm;
-  /** ms */
+  /** ms until the answer begins */
   deadline?: number;
+  /** the time that the line names bounds the operation, not the answer */
+  isWhole?: boolean;
 }
 
 interface Content {
@@ -156,13 +162,16 @@ export class LocalClient {
   async #open(
     method: string,
     path: string,
-    { body, form, deadline = 120_000 }: CallOptions = {},
+    { body, form, deadline = 120_000, isWhole = false }: CallOptions = {},
   ): Promise<IncomingMessage> {
     const content = form ? formContent(form) : body === undefined ? undefined : jsonContent(body);
-    const { socket, tokenFile, signal } = this.#options;
+    const { socket, tokenFile, patience, asked, signal } = this.#options;
     const token = this.#token(tokenFile);
+    const began = performance.now();
+    const note = (outcome: string) =>
+      asked?.(`${method} ${path}: ${outcome}, ${Math.round(performance.now() - began)} ms`);
     try {
-      return await open({
+      const incoming = await open({
         target: { socketPath: socket },
         method,
         path,
@@ -171,10 +180,13 @@ export class LocalClient {
           ...(content && { 'content-type': content.type }),
         },
         body: content?.text,
-        deadline,
+        deadline: isWhole ? deadline : (patience ?? deadline),
         signal,
       });
+      note(String(incoming.statusCode));
+      return incoming;
     } catch (error) {
+      note(error instanceof TransportError ? error.code : 'no answer');
       throw this.#unreachable(error);
     }
   }
@@ -193,6 +205,8 @@ export class LocalClient {
     if (!(error instanceof TransportError)) return error;
     const { socket, configFile, isService } = this.#options;
     if (error.code === 'EACCES') return new CliError('FORBIDDEN', `${socket} may not be opened`, AS_ROOT);
+    if (error.code === 'TIMEOUT')
+      return new CliError('TIMEOUT', `the agent at ${socket}: ${error.message}`, 'Give it more time with --timeout.');
     return new CliError(
       'DAEMON_UNAVAILABLE',
       `no agent answers at ${socket}`,

@@ -128,6 +128,7 @@ describe('a pull by hand', () => {
   const refused: Record<string, [object, number, RegExp]> = {
     'the cache of the machine': [{ registryId: 2 }, 400, /registryId 2 is the cache of this machine/],
     'an unknown registry': [{ registryId: 9 }, 400, /registryId 9 is not a registry of this machine/],
+    'a number that no registry has': [{ registryId: -7 }, 400, /registryId "-7" is not the number of a registry/],
     'a hub': [{ registryId: 8 }, 400, /registryId 8 is a hub/],
     'a platform of one word': [{ platform: 'linux' }, 400, /platform "linux" is not a platform/],
     'a platform with a query': [{ platform: 'linux/amd64&x=1' }, 400, /is not a platform/],
@@ -152,11 +153,17 @@ describe('a pull by hand', () => {
   });
 
   test('by the command line shows the image, or the error of the operation', async () => {
-    expect(await cli('image', 'pull', 'shop/web:1')).toEqual({ code: 0, out: 'shop/web:1: pulled\n', err: '' });
+    expect(await cli('image', 'pull', 'shop/web:1')).toEqual({
+      ...{ code: 0, out: 'shop/web:1: pulled\n', err: 'shop/web:1: 100 %\n' },
+    });
     engine.faults.before = (operation) => {
       if (operation === 'pull') throw new EngineError('ImageNotFound', 'no image');
     };
-    expect(await cli('image', 'pull', 'shop/web:2')).toEqual({ code: 4, out: '', err: 'Error[NOT_FOUND]: no image\n' });
+    expect(await cli('image', 'pull', 'shop/web:2')).toEqual({
+      code: 4,
+      out: '',
+      err: 'Error[NOT_FOUND]: shop/web:2: no image\nSee: skerry-agent image ls\n',
+    });
     expect((await cli('image', 'pull', 'x:1', '--registry', 'x')).code).toBe(2);
   });
 });

@@ -10,6 +10,7 @@ import { IMAGE_ROUTES, type ImagesRouteDependencies } from './routes/images/rout
 import { MICROSERVICE_ROUTES, type MicroserviceDependencies } from './routes/microservices/routes.ts';
 import { SESSION_ROUTES, type SessionDependencies } from './routes/microservices/sessions.ts';
 import { PROBE_ROUTES, type ProbeDependencies } from './routes/probes/routes.ts';
+import { SETTINGS_ROUTES, type SettingsDependencies } from './routes/settings/routes.ts';
 import { OWN_LOG_ROUTES, type OwnLogDependencies } from './routes/system/logs.ts';
 import { SYSTEM_ROUTES, type SystemDependencies } from './routes/system/routes.ts';
 import { VOLUME_ROUTES, type VolumeDependencies } from './routes/volumes/routes.ts';
@@ -21,6 +22,7 @@ import type { LocalApi, ServedAgent } from './server/server.ts';
 /** What the local API needs of the agent and its process: the needs of each group of routes. */
 type LocalApiDependencies = { agent: ServedAgent } & ProbeDependencies &
   SystemDependencies &
+  SettingsDependencies &
   AuthDependencies &
   WorkloadDependencies &
   ContentDependencies &
@@ -39,6 +41,7 @@ type LocalApiDependencies = { agent: ServedAgent } & ProbeDependencies &
 export const ROUTES: readonly LocalRoute<LocalApiDependencies>[] = [
   ...PROBE_ROUTES,
   ...SYSTEM_ROUTES,
+  ...SETTINGS_ROUTES,
   ...OWN_LOG_ROUTES,
   ...AUTH_ROUTES,
   ...WORKLOAD_ROUTES,
@@ -68,7 +71,6 @@ const LATER: readonly [pattern: string, missing: string][] = [
   ['/v1/deploy/controlplane*', PART],
   ['/v1/system/controlplane*', PART],
   ['/v1/system/controller*', PART],
-  ['/v1/system/config/switch*', PART],
 ];
 
 function* pathRows(): Generator<PathRow> {

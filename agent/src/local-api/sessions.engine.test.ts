@@ -20,6 +20,7 @@ import { FakeController } from '../link/_fake-controller.ts';
 import { systemClock } from '../machine/clock.ts';
 import { localMachine } from '../machine/machine.ts';
 import type { ExecText } from '../sessions/exec-text.ts';
+import { NO_PROCESS } from './_no-process.ts';
 import { openText, portOf, refusalOf } from './_text-client.ts';
 import { ControlChannels } from './routes/workload/control-channels.ts';
 import { localApi } from './routes.ts';
@@ -60,8 +61,8 @@ async function startAgent(url: string) {
   const channels = new ControlChannels(agent);
   const adminToken = new AdminToken(config.tokenFile, agent);
   const api = localApi({
-    ...{ agent, adminToken, channels, reload: () => {}, stop: () => {}, phase: () => 'listening' as const },
-    changeSettings: () => ({ errorMap: {}, restartNeeded: [] }),
+    ...{ agent, adminToken, channels },
+    ...NO_PROCESS,
   });
   adminToken.write();
   const token = readFileSync(config.tokenFile, 'utf8').trim();

@@ -52,6 +52,8 @@ interface Row {
   needsNoNode?: true;
 }
 
+const CERTIFICATE = join(import.meta.dirname, '../link/testdata/ca.pem');
+
 const [web, queue] = [randomUUID(), randomUUID()];
 
 const VOLUMES = 'the directories go; volumes.engine.test.ts has it on a disk that takes no writes';
@@ -61,6 +63,11 @@ const CHANGES: Record<string, Row> = {
   'POST /v1/system/provision': { command: ['provision', 'JOIN'], needsNoNode: true },
   'DELETE /v1/system/provision': { command: ['deprovision', '--yes'] },
   'PATCH /v1/system/config': { command: ['config', 'logLevel=DEBUG'] },
+  'POST /v1/system/config/switch': { command: ['config', 'switch', 'production'] },
+  'POST /v1/system/controller/cert': { command: ['config', 'cert', `@${CERTIFICATE}`] },
+  'POST /v1/system/gps': { command: ['gps', 'set', '47.5', '-8.7'] },
+  'POST /v1/system/edge-guard/accept': { elsewhere: 'it is tested with another machine (link/edge-guard.test.ts)' },
+  'POST /v1/system/drain': { elsewhere: 'the next start of the agent ends it' },
   'POST /v1/ms/{id}/stop': { command: ['ms', 'stop', 'shop.web'] },
   'POST /v1/ms/{id}/start': { command: ['ms', 'start', 'shop.queue'] },
   'POST /v1/ms/{id}/restart': { command: ['ms', 'restart', 'shop.queue'] },
@@ -102,7 +109,6 @@ const CHANGES: Record<string, Row> = {
   'DELETE /v1/volumes/{uuid}': { elsewhere: VOLUMES },
   'DELETE /v1/volumes/shared/{name}': { elsewhere: VOLUMES },
   'POST /v1/volumes:prune': { elsewhere: VOLUMES },
-  'POST /v1/system/gps': { elsewhere: 'it is not built' },
 };
 
 const changing = ROUTES.filter(({ method }) => method !== 'GET').map(({ method, path }) => `${method} ${path}`);
@@ -145,6 +151,8 @@ describe.skipIf(process.getuid?.() !== 0)('on a disk that takes no writes', () =
     const artifacts = join(data, 'artifacts');
     try {
       mkdirSync(data, { recursive: true });
+      const places = `diskDirectory: ${data}\nrunDirectory: ${join(folder, 'run')}\n`;
+      writeFileSync(join(data, 'config.yaml'), `${places}profiles: {default: {}, production: {}}\n`, { flag: 'wx' });
     } catch {}
     local = await LocalAgent.start({
       ...{ folder, data, engine, controller, writesSettings: true },
@@ -166,6 +174,7 @@ describe.skipIf(process.getuid?.() !== 0)('on a disk that takes no writes', () =
           }),
       },
     });
+    local.agent.config.controllerCert = join(data, 'cert.crt');
   }
 
   async function end(): Promise<void> {

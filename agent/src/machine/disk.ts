@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import {
   appendFileSync,
+  type BigIntStats,
   chmodSync,
   chownSync,
   closeSync,
@@ -26,6 +27,7 @@ import {
 } from 'node:fs';
 import { lstat, open, readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import type { PathKind } from '../domain/setting-checks.ts';
 
 /** The only module that touches files, with atomic-directory.ts; the database and the lock (state/) open their own. */
 
@@ -64,6 +66,74 @@ export function writeDurably(path: string, text: string, mode = 0o600): void {
     throw error;
   }
   syncPath(dirname(path));
+}
+
+/** One state of a file: another write, and another file in its place, has another one. */
+export function fileStamp(path: string): string | undefined {
+  const found = statSync(path, { throwIfNoEntry: false, bigint: true });
+  return found && stampOf(found);
+}
+
+const stampOf = ({ dev, ino, size, mtimeNs }: BigIntStats) => `${dev}:${ino}:${size}:${mtimeNs}`;
+
+/** So often a text is decided again before the edit is given up. */
+const EDITS = 5;
+
+/**
+ * Replaces the text of a file by what `decide` makes of it, durably. Mode and links to the file stay. When another program changes the
+ * file meanwhile, the decision is taken again with its text, so that neither change is lost.
+ */
+export function editText(path: string, decide: (text: string | undefined) => string): void {
+  const target = followLinks(path);
+  let given: string | undefined;
+  for (let attempt = 0; attempt < EDITS; attempt++) {
+    const before = fileStamp(target);
+    const text = decide(given ?? readText(target));
+    const late = replaceIf(target, text, before);
+    if (late === 'done') return;
+    given = late.text;
+  }
+  throw new Error(`${path} changes all the time; nothing was written`);
+}
+
+/** Replaces a file that is still as it was; else, and where it was written at the last moment, says so with its text. */
+function replaceIf(path: string, text: string, before: string | undefined): 'done' | { text: string | undefined } {
+  makeDirectory(dirname(path), 0o755);
+  const temporary = `${path}.${process.pid}.tmp`;
+  const former = openIfThere(path);
+  try {
+    writeSynced(temporary, text, fileMode(path) ?? 0o644);
+    if (fileStamp(path) !== before) return { text: undefined };
+    renameSync(temporary, path);
+    // A program that had the former file open may have written to it since.
+    const isSame = former === undefined || stampOf(fstatSync(former, { bigint: true })) === before;
+    if (!isSame) return { text: readFileSync(former, 'utf8') };
+  } finally {
+    rmSync(temporary, { force: true });
+    if (former !== undefined) closeSync(former);
+  }
+  syncPath(dirname(path));
+  return 'done';
+}
+
+function openIfThere(path: string): number | undefined {
+  try {
+    return openSync(path, 'r');
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}
+
+/** What a path leads to. */
+export function kindOfPath(path: string): PathKind {
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (!found) return 'absent';
+  if (found.isCharacterDevice()) return 'character device';
+  if (found.isDirectory()) return 'directory';
+  if (found.isFIFO()) return 'FIFO';
+  if (found.isSocket()) return 'socket';
+  return found.isBlockDevice() ? 'block device' : 'file';
 }
 
 /** Writes a file and waits until its content is on the disk. It has its mode whatever the process's umask is. */

@@ -4,6 +4,7 @@ import { ARCHITECTURES, type Architecture } from '../../../src/api/names.ts';
 import type { StatusReport } from '../../../src/wire/agent.ts';
 import type { ProcessLimits } from '../domain/container-spec.ts';
 import { directorySize, fileSystemSize, readKernelFile, readText } from './disk.ts';
+import { hardwareMembers } from './hardware.ts';
 
 /** What the agent knows of the machine it runs on; replaced in tests and simulations. */
 export interface Machine {
@@ -18,6 +19,8 @@ export interface Machine {
   /** the disk that holds a path, in bytes; undefined where that cannot be known */
   diskAt(path: string): { total: number; available: number } | undefined;
   addresses(networkInterface: string): { name: string; address: string } | undefined;
+  /** what tells its hardware from any other; empty where nothing does */
+  hardware(): Readonly<Record<string, string>>;
 }
 
 /** The machine that this process runs on. */
@@ -31,6 +34,7 @@ export function localMachine(diskDirectory: string): Machine {
     architecture: architectureOf(arch()),
     limits: ownLimits(),
     addresses,
+    hardware: () => hardwareMembers(),
     diskAt: fileSystemSize,
     async disk() {
       const size = fileSystemSize(diskDirectory);

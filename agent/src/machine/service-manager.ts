@@ -20,11 +20,13 @@ const PATIENCE_MS = 10_000;
 export interface ServiceManager extends Disposable {
   /** The agent is up; from here on it shows that it lives, as often as the service manager asks for. */
   ready(): void;
+  /** The agent ends, and may take so many ms. */
+  stopping(milliseconds: number): void;
 }
 
 /** The service manager that started this process, as the environment names it; does nothing where there is none. */
 export function serviceManager(env: NodeJS.ProcessEnv, log: Log): ServiceManager {
-  if (!env.NOTIFY_SOCKET) return { ready: () => {}, [Symbol.dispose]: () => {} };
+  if (!env.NOTIFY_SOCKET) return { ready: () => {}, stopping: () => {}, [Symbol.dispose]: () => {} };
   const limit = Number(env.WATCHDOG_USEC) / 1000;
   let timer: NodeJS.Timeout | undefined;
   let isSending = false;
@@ -43,6 +45,11 @@ export function serviceManager(env: NodeJS.ProcessEnv, log: Log): ServiceManager
     ready() {
       send('--ready', '--status=Running');
       if (limit > 0) timer ??= setInterval(() => send('WATCHDOG=1'), limit / 3).unref();
+    },
+    stopping(milliseconds) {
+      // Past a signal of life that is being sent: this one must not be lost.
+      isSending = false;
+      send('--status=Stopping', 'STOPPING=1', `EXTEND_TIMEOUT_USEC=${Math.round(milliseconds * 1000)}`);
     },
     [Symbol.dispose]() {
       clearInterval(timer);

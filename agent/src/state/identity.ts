@@ -8,6 +8,15 @@ const privateKeySchema = publicKeySchema.extend({ d: z.string().regex(/^[A-Za-z0
 /** An Ed25519 key pair as a JWK with its private half. */
 export type PrivateKey = z.infer<typeof privateKeySchema>;
 
+/** What the machine of an identity is known by: digests by name, signed by the local key. */
+const fingerprintSchema = z.object({
+  /** uuid of the node that it is about */
+  node: z.string(),
+  members: z.record(z.string(), z.string()),
+  signature: z.string(),
+});
+export type HardwareFingerprint = z.infer<typeof fingerprintSchema>;
+
 const identitySchema = z.object({
   /** names this agent on its machine; containers carry it */
   instance: z.string().regex(/^[0-9a-f]{32}$/),
@@ -29,6 +38,8 @@ const identitySchema = z.object({
       caDigest: z.string().optional(),
     })
     .optional(),
+  /** absent until the edge guard was switched on */
+  fingerprint: fingerprintSchema.optional(),
   /** how much was revoked of what the local key signed: a shorter list of revocations is not the whole one */
   revocations: z.int().nonnegative().optional(),
   /** the membership that has ended, whose saved responses are still to be cleared; says what ended with it */

@@ -1,6 +1,7 @@
 import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
 import type { MicroserviceStatus, MicroserviceView } from '../../../src/wire/agent.ts';
+import { AgentError } from '../domain/agent-error.ts';
 import { loweredDefaults, type SpecContext } from '../domain/container-spec.ts';
 import { type Entry, POLICY_REFUSED } from '../domain/entry.ts';
 import type { Random } from '../domain/jitter.ts';
@@ -17,6 +18,7 @@ import type { EngineNetwork } from '../engine-port/networks.ts';
 import type { Database } from '../state/database.ts';
 import { mayUseImage, noteImagePull } from '../state/image-access.ts';
 import { ChangeNotifier } from './change-notifier.ts';
+import { Drain, type Drained } from './drain.ts';
 import { EngineSession, type EngineState, type Outage } from './engine-session.ts';
 import { type Ended, execute, type MachineAccess } from './executors/executors.ts';
 import { NetworkRetry } from './executors/network-retry.ts';
@@ -86,6 +88,7 @@ export class Supervisor implements Observed {
   readonly #pulls: PullTracker;
   readonly #slots = createPullSlots();
   readonly #health: HealthChecks | undefined;
+  readonly #drain: Drain;
   readonly #networkRetry: NetworkRetry;
   readonly #isRebooted: boolean;
   readonly #changes: ChangeNotifier;
@@ -139,6 +142,13 @@ export class Supervisor implements Observed {
       },
       changed: () => this.#changes.notify(),
     });
+    this.#drain = new Drain({
+      ...deps,
+      records: this.#records,
+      scheduler: this.#scheduler,
+      containers: () => this.#containers,
+      until: (condition, milliseconds) => this.until(condition, milliseconds),
+    });
     this.local = new LocalActions({
       engine,
       records: this.#records,
@@ -160,6 +170,18 @@ export class Supervisor implements Observed {
   reconnect(): void {
     this.#isFirst = true;
     this.#session.renew();
+  }
+
+  /**
+   * Stops all containers within so many ms; from then on nothing is started until the agent starts again. Throws UNAVAILABLE while
+   * the engine is not connected.
+   */
+  async drain(milliseconds: number): Promise<Drained> {
+    if (this.#session.facts === undefined || !this.#hasLooked)
+      throw new AgentError('UNAVAILABLE', 'the container engine is not connected, so no container can be stopped');
+    const drained = this.#drain.run(milliseconds);
+    this.#changes.notify();
+    return drained.finally(() => this.wake());
   }
 
   /** Looks again soon. */
@@ -281,6 +303,7 @@ export class Supervisor implements Observed {
       retry && `network: ${retry}`,
       this.#network?.problem ? `network: ${this.#network.problem}` : '',
       database && `database: ${database}`,
+      this.#drain.hasBegun ? 'drained: nothing is started until the agent starts again' : '',
     ].filter(Boolean);
   }
 
@@ -378,7 +401,7 @@ export class Supervisor implements Observed {
     metrics.observe('looks', (clock.now() - began) / SECOND);
     const isNetworkDue = clock.now() >= this.#networkRetry.notBefore;
     const due = this.#plan.steps.filter(({ kind }) => kind !== 'network' || isNetworkDue);
-    this.#scheduler.begin(due, signal);
+    this.#scheduler.begin(this.#drain.hasBegun ? [] : due, signal);
     this.#changes.notify();
   }
 

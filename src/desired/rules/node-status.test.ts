@@ -204,8 +204,8 @@ describe('conditions', () => {
       [
         'leaves out settings without effect, which have a condition of their own',
         {
-          spec: { gpsMode: 'auto' },
-          report: { refusedSettings: [{ field: 'gpsMode', reason: 'this agent does not support it yet' }] },
+          spec: { deploymentType: 'container' },
+          report: { refusedSettings: [{ field: 'deploymentType', reason: 'this agent does not support it yet' }] },
         },
         undefined,
       ],
@@ -229,11 +229,6 @@ describe('conditions', () => {
         'jsStorageSize, messagingPort',
       ],
       ['is absent for coordinates and for gpsMode off', { gpsMode: 'off', latitude: 1, longitude: 2 }, undefined],
-      [
-        'names sources of coordinates that no agent has',
-        { gpsMode: 'dynamic', gpsDevice: '/dev/ttyS0' },
-        'gpsDevice, gpsMode',
-      ],
       ['names an installation that there is not', { deploymentType: 'container' }, 'deploymentType'],
     ])('%s', (_, spec, fields) => {
       const condition = find(statusOf({ spec, report: { daemonStatus: 'RUNNING' } }), 'NotSupportedYet');

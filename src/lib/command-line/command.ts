@@ -4,6 +4,8 @@ export interface Flag {
   about: string;
   /** one letter */
   short?: string;
+  /** further long names, which the help leaves out */
+  spellings?: readonly string[];
   /** the name of its value in the help, `FILE` for the name of a file; absent: the flag takes none */
   value?: string;
   /** collects the values when the flag is given several times; absent: the last one counts */

@@ -15,8 +15,19 @@ test.for([
   [['crew', '-o', 'json', 'ls', 'x'], 'crew ls', ['-o', 'json', 'x']],
   [['please', 'crew', 'ls'], 'crew ls', []],
   [['-n', 'please', 'get'], 'get', ['-n', 'please']],
+  [['get', '-1.5'], 'get', ['-1.5']],
 ] as const)('%j: flags may stand before the command', ([line, name, args]) => {
   const found = findCommand(line, PROGRAM);
+  expect([found.command?.name, found.args]).toEqual([name, args]);
+});
+
+test.for([
+  [['crew', 'ls', 'all'], 'crew ls all', []],
+  [['crew', 'ls', 'al'], 'crew ls', ['al']],
+  [['crew', 'ls'], 'crew ls', []],
+] as const)('%j: the longest name of a command counts', ([line, name, args]) => {
+  const longer = { ...PROGRAM, commands: [...PROGRAM.commands, { name: 'crew ls all', about: 'List everyone' }] };
+  const found = findCommand(line, longer);
   expect([found.command?.name, found.args]).toEqual([name, args]);
 });
 

@@ -64,6 +64,9 @@ export function findCommand<C extends CommandForm>(line: readonly string[], prog
     if (words.length === 0 && arg === program.silentWord) continue;
     words.push(arg);
     const command = commands.find(({ name }) => name === words.join(' '));
+    // A command may be the beginning of another: `config` and `config switch`.
+    const further = `${words.join(' ')} ${line[at + 1] ?? ''}`;
+    if (command && commands.some(({ name }) => `${name} `.startsWith(`${further} `))) continue;
     if (command) return { command, words, args: [...args, ...line.slice(at + 1)] };
     if (!commands.some(({ name }) => name.startsWith(`${words.join(' ')} `))) break;
   }
@@ -183,10 +186,13 @@ function takesValue(tables: readonly Flags[], written: string): boolean | undefi
 
 /** The flag that was written as `--name` or `-n`. */
 export const flagOf = (flags: Flags, written: string): [name: string, flag: Flag] | undefined =>
-  Object.entries(flags).find(([name, { short }]) => written === `--${name}` || written === `-${short}`);
+  Object.entries(flags).find(
+    ([name, { short, spellings = [] }]) =>
+      written === `--${name}` || written === `-${short}` || spellings.some((each) => written === `--${each}`),
+  );
 
-/** A dash alone is a word: it names the standard input. */
-const isFlag = (arg: string) => arg.startsWith('-') && arg !== '-';
+/** A dash alone is a word: it names the standard input. A negative number is one, too. */
+const isFlag = (arg: string) => arg.startsWith('-') && arg !== '-' && !/^-\d+(?:\.\d+)?$/.test(arg);
 
-/** Negative numbers are values of flags that take one, and other flags are not. */
-const isValue = (arg: string | undefined) => arg !== undefined && (!isFlag(arg) || /^-\d+$/.test(arg));
+/** Flags are no values. */
+const isValue = (arg: string | undefined) => arg !== undefined && !isFlag(arg);

@@ -176,8 +176,8 @@ test('a setting of a node that nothing acts on is named by the write that asks f
   const warned = async (method: 'POST' | 'PATCH', path: string, json: object) =>
     (await admin.request(method, path, { json })).headers.get('warning');
   expect(
-    await warned('POST', '/node', { name: 'idle', archId: 1, gpsDevice: '/dev/ttyACM0', edgeGuardFrequency: 60 }),
-  ).toBe(`299 - "${YET} edgeGuardFrequency, gpsDevice"`);
+    await warned('POST', '/node', { name: 'idle', archId: 1, deploymentType: 'container', upgradeScanFrequency: 60 }),
+  ).toBe(`299 - "${YET} deploymentType, upgradeScanFrequency"`);
   const { uuid } = (await admin.get('/node-list')).body.fogs.find(({ name }: { name: string }) => name === 'idle');
   expect(await warned('PATCH', `/node/${uuid}`, { busMode: 'server' })).toBe(`299 - "${YET} busMode"`);
   expect(await warned('PATCH', `/node/${uuid}`, { description: 'north', busMode: 'server' })).toBeNull();

@@ -15,8 +15,9 @@ export const AGENT_COMMANDS: readonly Command[] = [
     about: 'Run the agent in the foreground until SIGTERM or Ctrl-C; containers run on',
     examples: ['start --config /etc/skerry-agent/config.yaml'],
     offline: true,
-    run: ({ configFile, signal, runAgent }) => runAgent(configFile, signal),
+    run: start,
   },
+  { name: 'daemon', about: 'The same as start', offline: true, run: start },
   {
     name: 'version',
     about: 'Show the version',
@@ -126,36 +127,11 @@ export const AGENT_COMMANDS: readonly Command[] = [
       if (data.purge) showPurge(data.purge, context);
     },
   },
-  {
-    name: 'config',
-    usage: '[<name>=<value> ...]',
-    words: { max: Number.POSITIVE_INFINITY },
-    about: 'Show the settings in force, or change some',
-    examples: ['config logLevel=DEBUG statusFrequency=30'],
-    run: async (context) => {
-      if (context.words.length === 0) {
-        const data = await context.client.call<Record<string, unknown>>('GET', '/v1/system/config');
-        return show(context, data, () => facts(Object.entries(data)));
-      }
-      const set: Record<string, string> = {};
-      for (const word of context.words) {
-        const [, name, value] = /^([^=]+)=(.*)$/s.exec(word) ?? [];
-        if (!name || value === undefined)
-          throw new CliError('INVALID_ARGUMENT', `"${word}" is not <name>=<value>`, 'See: skerry-agent config');
-        set[name] = value;
-      }
-      const data = await context.client.call<{ errorMap: Record<string, string>; message?: string; warning?: string }>(
-        'PATCH',
-        '/v1/system/config',
-        { body: { set } },
-      );
-      const refused = Object.entries(data.errorMap).map(([name, text]) => `${name}: ${text}`);
-      show(context, data, () => `Changed.${data.message ? ` ${data.message}.` : ''}\n`);
-      if (data.warning) context.err(`Warning: ${data.warning}\n`);
-      if (refused.length > 0) throw new CliError('INVALID_ARGUMENT', `not changed: ${refused.join('; ')}`);
-    },
-  },
 ];
+
+function start({ configFile, signal, runAgent }: CommandContext): Promise<void> {
+  return runAgent(configFile, signal);
+}
 
 /** Since when the controller does not hear the agent; undefined while it does. */
 function lastContactText({ controllerConnection, lastContact }: Record<string, unknown>): string | undefined {

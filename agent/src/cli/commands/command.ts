@@ -2,6 +2,7 @@ import type { CommandForm, FlagValues } from '../../../../src/lib/command-line/c
 import type { Streams } from '../../../../src/session-client/attach.ts';
 import { structured } from '../../../../src/terminal/output.ts';
 import { CliError, type LocalClient } from '../../local-api/client.ts';
+import type { CommandTable } from './completion.ts';
 
 export const FORMATS = ['human', 'json', 'yaml'] as const;
 export type Format = (typeof FORMATS)[number];
@@ -36,6 +37,12 @@ export interface CommandContext extends CommandProcess {
   words: string[];
   flags: FlagValues;
   format: Format;
+  /** nothing is printed for people when all went well */
+  isQuiet: boolean;
+  /** of this program */
+  table: CommandTable;
+  /** ms to wait for what was begun: the usual time, unless the line has another */
+  budget(usual: number): number;
   /** passes on what `out` would escape: lines of containers */
   raw(text: string): void;
   /** sets the exit code of a command that succeeded and found a problem */
@@ -50,7 +57,8 @@ export interface Command extends CommandForm {
 
 /** Prints data in the requested format. */
 export function show(context: CommandContext, data: unknown, human: () => string): void {
-  const { format, out } = context;
+  const { format, isQuiet, out } = context;
+  if (isQuiet && format === 'human') return;
   out(format === 'human' ? human() : structured(data, format));
 }
 

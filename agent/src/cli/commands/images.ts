@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { duration, table } from '../../../../src/terminal/output.ts';
 import { CliError } from '../../local-api/client.ts';
 import { type Command, required, show } from './command.ts';
-import { follow, POLL_BUDGET, type PolledOperation } from './poll.ts';
+import { APPLY_BUDGET, type PolledOperation, untilEnded } from './operations.ts';
 import { showPruned } from './prune.ts';
 
 /** An image as the local API lists it, as far as it is shown. */
@@ -51,10 +51,11 @@ export const IMAGE_COMMANDS: readonly Command[] = [
       const registryId = flags.registry === undefined ? undefined : numberOf(String(flags.registry));
       const body = { image, registryId, platform: flags.platform, async: true };
       const begun = await client.call<PolledOperation & { resolvedImage: string }>('POST', '/v1/images:pull', { body });
-      const ended = await follow(context, begun, {
+      const ended = await untilEnded(context, begun, {
         path: '/v1/images:pull',
-        budget: POLL_BUDGET,
-        what: `pull of ${begun.resolvedImage}`,
+        budget: APPLY_BUDGET,
+        what: begun.resolvedImage,
+        hint: 'See: skerry-agent image ls',
       });
       show(context, ended, () => `${ended.resolvedImage}: pulled\n`);
     },
@@ -73,10 +74,11 @@ export const IMAGE_COMMANDS: readonly Command[] = [
       const body = { path: resolve(file) };
       type Load = PolledOperation & { loaded: { name: string | null; id: string }[] };
       const begun = await client.call<Load>('POST', '/v1/images:load', { body });
-      const ended = await follow(context, begun, {
+      const ended = await untilEnded(context, begun, {
         path: '/v1/images:load',
-        budget: POLL_BUDGET,
-        what: `load of ${file}`,
+        budget: APPLY_BUDGET,
+        what: file,
+        hint: 'See: skerry-agent image ls',
       });
       show(context, ended, () => ended.loaded.map(({ name, id }) => `${name ?? id}: loaded\n`).join(''));
     },

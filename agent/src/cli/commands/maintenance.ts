@@ -2,7 +2,7 @@ import { bytes, diagnosisTable, table } from '../../../../src/terminal/output.ts
 import { CliError } from '../../local-api/client.ts';
 import { writeBytes } from '../../machine/disk.ts';
 import { errorText } from '../../machine/log.ts';
-import { type Command, REMOVAL, show } from './command.ts';
+import { type Command, type CommandContext, confirm, REMOVAL, show } from './command.ts';
 import { LOG_FLAGS, logParameters, showLines } from './logs.ts';
 import { type PruneReport, showPruned } from './prune.ts';
 
@@ -108,16 +108,75 @@ export const MAINTENANCE_COMMANDS: readonly Command[] = [
     },
   },
   {
-    name: 'stop',
-    about: 'Stop the agent; containers run on',
+    name: 'cgroup-preflight',
+    about: "Look whether this machine's kernel accounts for containers",
+    offline: true,
     run: async (context) => {
-      const data = await context.client.call('POST', '/v1/system/stop');
-      // RestartSec= of packaging/skerry-agent.service
-      const again = '; its unit starts it again after 5 s. To keep it stopped: systemctl stop skerry-agent';
-      show(context, data, () => `The agent stops; containers run on${context.isService ? again : ''}\n`);
+      const { examine, isHealthy } = await import('../../doctor/doctor.ts');
+      const checks = await examine(context.configFile, ['cgroup']);
+      const isFit = isHealthy(checks) && checks.every(({ status }) => status === 'ok');
+      show(context, { fit: isFit, checks }, () => diagnosisTable(checks));
+      if (!isFit) context.exitWith(1);
+    },
+  },
+  {
+    name: 'reload',
+    about: 'Have the agent read its settings and its policy again',
+    run: async (context) => {
+      const data = await context.client.call('POST', '/v1/system/reload');
+      show(context, data, () => 'The agent has read its settings and its policy again\n');
+    },
+  },
+  {
+    name: 'runtime drain',
+    about: 'Stop all containers of this machine, in the reverse order of their starts, until the agent starts again',
+    flags: { yes: { about: 'do not ask' } },
+    examples: ['runtime drain --yes --timeout 2m'],
+    run: async (context) => {
+      const { client, flags } = context;
+      if (!flags.yes) await confirm(context, ['All microservices of this machine stop until the agent starts again.']);
+      const bound = flags.timeout === undefined ? undefined : Math.round(context.budget(0) / 1000);
+      const data = await client.call<{ stopped: string[]; remaining: string[] }>('POST', '/v1/system/drain', {
+        body: bound === undefined ? {} : { timeoutSeconds: bound },
+        deadline: LONGEST_DRAIN,
+        isWhole: true,
+      });
+      const list = (names: readonly string[]) => names.map((name) => `  ${name}\n`).join('');
+      show(context, data, () => `Stopped ${data.stopped.length}.\n${list(data.stopped)}`);
+      if (data.remaining.length === 0) return;
+      context.err(`Still running: ${data.remaining.join(', ')}\n`);
+      context.exitWith(1);
+    },
+  },
+  { name: 'stop', about: 'Stop the agent; containers run on, unless shutdownPolicy is drain-all', run: stop },
+  { name: 'shutdown', about: 'The same as stop', run: stop },
+  {
+    name: 'completion',
+    usage: 'bash | zsh | fish',
+    words: { min: 1, max: 1 },
+    about: 'Print what completes these commands in a shell',
+    examples: ['completion zsh > ~/.zfunc/_skerry-agent'],
+    offline: true,
+    run: async ({ words: [shell = ''], out, table: commands }) => {
+      const { completionScript, SHELLS } = await import('./completion.ts');
+      const known = SHELLS.find((each) => each === shell);
+      if (!known)
+        throw new CliError('INVALID_ARGUMENT', `there is no completion for "${shell}"`, `One of: ${SHELLS.join(', ')}`);
+      out(completionScript(known, commands));
     },
   },
 ];
+
+/** shutdownGracePeriodSeconds at most, and what the answer needs; ms */
+const LONGEST_DRAIN = 660_000;
+
+async function stop(context: CommandContext): Promise<void> {
+  const data = await context.client.call<{ shutdownPolicy?: string }>('POST', '/v1/system/stop');
+  // RestartSec= of packaging/skerry-agent.service
+  const again = '; its unit starts it again after 5 s. To keep it stopped: systemctl stop skerry-agent';
+  const fate = data.shutdownPolicy === 'drain-all' ? 'after its containers' : 'containers run on';
+  show(context, data, () => `The agent stops; ${fate}${context.isService ? again : ''}\n`);
+}
 
 interface Orphan {
   name: string;

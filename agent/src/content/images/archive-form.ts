@@ -38,7 +38,7 @@ const INDEX_DEPTH = 3;
  * The images of an archive in docker's form (manifest.json), else in the form of OCI (index.json): of several architectures the
  * image for this machine. Throws ArchiveError. Pure.
  */
-export function imagesOf(content: ArchiveContent, architecture: string): ArchivedImage[] {
+export function archivedImages(content: ArchiveContent, architecture: string): ArchivedImage[] {
   const images = content.files.has('manifest.json') ? dockerImages(content) : ociImages(content, architecture);
   if (images.length === 0) throw new ArchiveError('it has no image');
   if (images.flatMap(({ names }) => names).length > NAMES) throw new ArchiveError(`it has more than ${NAMES} names`);

@@ -4,7 +4,7 @@ import { readTar, type TarEntry, TarError } from '../../../../src/lib/tar/read.t
 import { END, header, padding } from '../../../../src/lib/tar/write.ts';
 import { type Compression, decompressed, isDamage } from '../../machine/decompressed.ts';
 import { ArchiveError } from './archive-error.ts';
-import { type ArchivedFile, type ArchivedImage, imagesOf } from './archive-form.ts';
+import { type ArchivedFile, type ArchivedImage, archivedImages } from './archive-form.ts';
 
 const MIB = 1024 ** 2;
 /** Entries of an archive, directories included. */
@@ -58,7 +58,7 @@ export async function examineArchive(
     }
   });
   await room.check();
-  return { images: imagesOf({ files, links }, architecture), fingerprint: hash.digest('hex') };
+  return { images: archivedImages({ files, links }, architecture), fingerprint: hash.digest('hex') };
 }
 
 /**

@@ -20,6 +20,8 @@ export interface MountedContentDependencies {
   clock: Clock;
   log: Log;
   identity(): Identity;
+  /** of an agent that is no node; absent: default */
+  namespace?: () => string;
   tokens: LocalTokens;
   /** PEM by which containers know the local API; undefined: it is not served to them */
   authority(): string | undefined;

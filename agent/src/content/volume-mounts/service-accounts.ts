@@ -20,6 +20,8 @@ export interface ServiceAccountsDependencies {
   clock: Clock;
   log: Log;
   identity(): Identity;
+  /** of an agent that is no node; absent: default */
+  namespace?: () => string;
   tokens: LocalTokens;
   /** PEM by which containers know the local API; undefined: it is not served to them */
   authority(): string | undefined;
@@ -64,9 +66,10 @@ export class ServiceAccounts {
   #write(subject: Subject): void {
     const { files, clock, identity, tokens, authority } = this.#deps;
     const { uuid } = subject;
-    const claims = claimsOf(subject, identity());
+    const namespace = identity().node?.namespace ?? this.#deps.namespace?.() ?? 'default';
+    const claims = claimsOf(subject, identity(), namespace);
     const others = {
-      namespace: identity().node?.namespace ?? 'default',
+      namespace,
       [AGENT_KEY_FILE]: JSON.stringify({ ...publicPart(tokens.key), alg: 'EdDSA' }),
       'ca.crt': authority(),
     };
@@ -99,13 +102,13 @@ export class ServiceAccounts {
 }
 
 /** What a token says (docs/spec/agent-local-api.md#tokens). */
-function claimsOf({ uuid, application, name, serviceAccount }: Subject, { node }: Identity) {
+function claimsOf({ uuid, application, name, serviceAccount }: Subject, { node }: Identity, namespace: string) {
   return {
     sub: `system:serviceaccount:${application}:${serviceAccount.name}`,
     aud: [WORKLOAD_TOKEN.audience],
     tokenUse: WORKLOAD_TOKEN.use,
     [AGENT_GROUP]: {
-      namespace: node?.namespace ?? 'default',
+      namespace,
       node: { uuid: node?.uuid ?? '' },
       microservice: { application, name, uuid },
       rbac: { version: 'v1', rulesByGroup: rulesByGroup(serviceAccount.rules) },

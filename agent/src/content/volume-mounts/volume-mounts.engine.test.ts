@@ -15,6 +15,7 @@ import type { Container } from '../../engine-port/container.ts';
 import { cleanUp, until } from '../../engines/_contract.ts';
 import { DockerEngine } from '../../engines/docker/engine.ts';
 import { FakeController, type View } from '../../link/_fake-controller.ts';
+import { NO_PROCESS } from '../../local-api/_no-process.ts';
 import { ControlChannels } from '../../local-api/routes/workload/control-channels.ts';
 import { localApi } from '../../local-api/routes.ts';
 import { serveBridge } from '../../local-api/server/bridge.ts';
@@ -63,10 +64,7 @@ for (const { kind, url } of inject('engines'))
       await agent.provision(controller.joinString);
       const api = localApi({
         ...{ agent, channels: new ControlChannels(agent), adminToken: new AdminToken(join(folder, 'token'), agent) },
-        changeSettings: () => ({ errorMap: {}, restartNeeded: [] }),
-        reload: () => {},
-        stop: () => {},
-        phase: () => 'listening' as const,
+        ...NO_PROCESS,
       });
       served = serveBridge(
         { port, certificates: authority, address: () => agent.supervisor.gateway },

@@ -48,7 +48,7 @@ export interface ImageAnswer {
 export interface NetworkItem {
   Id: string;
   Name: string;
-  IPAM?: { Config?: { Gateway?: string }[] };
+  IPAM?: { Config?: { Gateway?: string; Subnet?: string }[] | null };
 }
 
 export interface Endpoint {

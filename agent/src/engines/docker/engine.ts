@@ -24,6 +24,7 @@ import {
   parseAnswer,
 } from './answers.ts';
 import { compareApiVersions, DockerApi, type DockerCallOptions, readTextOf } from './api.ts';
+import { otherAddresses, takenBy } from './bridge-addresses.ts';
 import { createBody } from './create-body.ts';
 import { type Dialect, dialectOf } from './dialect.ts';
 import { eachOnce } from './each-once.ts';
@@ -47,6 +48,8 @@ export interface DockerEngineOptions {
   instance: string;
   /** id of the container that the agent itself runs in */
   self?: string | undefined;
+  /** addresses of the network of containers, when it is made; absent: the engine chooses them */
+  bridgeCidr?: string | undefined;
 }
 
 /**
@@ -57,6 +60,7 @@ export class DockerEngine implements CompleteEngine {
   readonly url: string;
   readonly capabilities = ALL_CAPABILITIES;
   readonly #self: string | undefined;
+  readonly #bridgeCidr: string | undefined;
   #instance: string;
   readonly #api: DockerApi;
   #dialect: Dialect = dialectOf();
@@ -66,8 +70,9 @@ export class DockerEngine implements CompleteEngine {
   /** the agent that an image claims to be of, by its id */
   #claims = new Map<string, string | undefined>();
 
-  constructor({ url, instance, self }: DockerEngineOptions) {
+  constructor({ url, instance, self, bridgeCidr }: DockerEngineOptions) {
     this.url = url;
+    this.#bridgeCidr = bridgeCidr;
     this.#self = self;
     this.#instance = instance;
     this.#api = new DockerApi(url);
@@ -197,7 +202,7 @@ export class DockerEngine implements CompleteEngine {
         id: own.Id,
         name: own.Name,
         gateway: own.IPAM?.Config?.[0]?.Gateway?.split('/')[0],
-        problem: await this.#troubleOf(own.Name, signal),
+        problem: otherAddresses(own, this.#bridgeCidr) ?? (await this.#troubleOf(own.Name, signal)),
       };
     }
     return this.#network;
@@ -216,11 +221,18 @@ export class DockerEngine implements CompleteEngine {
     if (own) return own;
     // Not the plain name: of several agents of a machine, each lists no such network before each makes it, and a name that docker has twice can be used by none.
     const name = `${NETWORK_NAME}-${this.#instance.slice(0, 8)}`;
+    if (this.#bridgeCidr) {
+      const others = await this.#api.call<NetworkItem[]>('GET', '/networks', { signal });
+      const conflict = takenBy(this.#bridgeCidr, others);
+      if (conflict)
+        throw new EngineError('Invalid', `bridgeCidr ${this.#bridgeCidr} has addresses of ${conflict}; choose others`);
+    }
     const body = {
       Name: name,
       CheckDuplicate: true,
       Driver: 'bridge',
       Labels: { [CONTAINER_LABELS.agent]: this.#instance },
+      ...(this.#bridgeCidr && { IPAM: { Driver: 'default', Config: [{ Subnet: this.#bridgeCidr }] } }),
     };
     await this.#api.call('POST', '/networks/create', { body, signal });
     const made = await this.network(signal);

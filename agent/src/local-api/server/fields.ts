@@ -51,3 +51,14 @@ const time = (description: string) =>
 
 /** A line of a log. */
 export const logLine = () => z.object({ ts: z.string(), stream: z.enum(['stdout', 'stderr']), line: z.string() });
+
+/** What every operation says of itself (docs/spec/agent-local-api.md#operations). */
+export const operationReply = () =>
+  z.object({
+    operationId: z.string(),
+    status: z.enum(['running', 'succeeded', 'failed']),
+    ...{ startedAt: z.string(), endedAt: z.string().optional() },
+    error: z
+      .object({ code: z.string(), message: z.string(), details: z.record(z.string(), z.unknown()).optional() })
+      .optional(),
+  });

@@ -6,8 +6,11 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { promisify } from 'node:util';
-import { beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, onTestFinished, test } from 'vitest';
+import { silentLog } from '../../../../src/lib/log.ts';
 import { LocalAgent } from '../_local-agent.ts';
+import { localApi } from '../routes.ts';
+import { listenOnBridge } from './server.ts';
 
 /** One port of loopback, with TLS and without. */
 
@@ -68,8 +71,8 @@ test('a request whose first byte comes alone is answered, with TLS as well', asy
 
 const peerOf = (socket: TLSSocket) => new X509Certificate(socket.getPeerCertificate(true).raw);
 
-async function dial(): Promise<TLSSocket> {
-  const socket = connectTls({ host: '127.0.0.1', port: local.port, ca: local.authority.certificate });
+async function dial(port = local.port): Promise<TLSSocket> {
+  const socket = connectTls({ host: '127.0.0.1', port, ca: local.authority.certificate });
   await once(socket, 'secureConnect');
   return socket;
 }
@@ -85,6 +88,26 @@ test('a renewed certificate is served to new connections, and leaves the open on
   for await (const piece of first) text += piece;
   expect(text).toMatch(/^HTTP\/1.1 200/);
   second.destroy();
+});
+
+test('the listener of containers takes a renewed certificate without an interruption', async () => {
+  const deps = { api: localApi({ agent: local.agent } as never), clock: local.clock, log: silentLog };
+  const { server, renew } = await listenOnBridge('127.0.0.1', 0, local.authority, deps);
+  onTestFinished(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const { port } = server.address() as { port: number };
+  const first = await dial(port);
+  renew();
+  const second = await dial(port);
+  expect(peerOf(second).serialNumber).toBe(peerOf(first).serialNumber);
+  local.authority.server(['192.0.2.1']);
+  renew();
+  const third = await dial(port);
+  expect(peerOf(third).subjectAltName).toContain('192.0.2.1');
+  expect(first.readyState).toBe('open');
+  for (const socket of [first, second, third]) socket.destroy();
 });
 
 test('bytes that are neither TLS nor HTTP concern their own connection alone', async () => {

@@ -4,7 +4,7 @@ import { TIMES } from './backoff.ts';
 import type { Context } from './context.ts';
 
 /** System microservices first, then by `schedule`, ascending. */
-function orderOf({ isSystem, schedule }: Pick<MicroserviceRecord, 'isSystem' | 'schedule'>): number {
+export function startRank({ isSystem, schedule }: Pick<MicroserviceRecord, 'isSystem' | 'schedule'>): number {
   return (isSystem ? 0 : 1000) + schedule;
 }
 
@@ -14,7 +14,7 @@ export function waitForOrder(record: MicroserviceRecord, { desired, records, now
   let until = 0;
   for (const entry of desired.entries) {
     const other = records.get(entry.uuid);
-    if (!other || entry.kind !== 'run' || other.stoppedLocally || orderOf(other) >= orderOf(record)) continue;
+    if (!other || entry.kind !== 'run' || other.stoppedLocally || startRank(other) >= startRank(record)) continue;
     // A microservice that failed is tried again later; those after it do not wait for that.
     if (other.failure) continue;
     if (other.live.downSince !== undefined) until = Math.max(until, other.live.downSince + TIMES.orderWait);
@@ -31,7 +31,7 @@ export function waitForRemovalOrder(
   let until = 0;
   for (const uuid of byUuid.keys()) {
     const other = records.get(uuid);
-    if (!other || wanted.has(uuid) || orderOf(other) <= orderOf(record)) continue;
+    if (!other || wanted.has(uuid) || startRank(other) <= startRank(record)) continue;
     if (other.live.unwantedSince !== undefined) until = Math.max(until, other.live.unwantedSince + TIMES.orderWait);
   }
   return until > now ? { uuid: record.uuid, why: 'Order', until } : undefined;

@@ -13,7 +13,8 @@ test.each(['skerry-agent', 'Skerry-Agent', 'SKERRY-AGENT'])('an application name
 });
 
 test('an application named skerry-agent is refused in a file', async () => {
-  const file = 'apiVersion: skerry.dev/v3\nkind: Application\nmetadata: {name: skerry-agent}\nspec: {microservices: []}\n';
+  const file =
+    'apiVersion: skerry.dev/v3\nkind: Application\nmetadata: {name: skerry-agent}\nspec: {microservices: []}\n';
   const { status, body } = await sre.post('/application/yaml', { form: { part: 'application', text: file } });
   expect([status, body.message]).toEqual([400, expect.stringMatching(/skerry-agent is reserved/)]);
 });

@@ -3,7 +3,7 @@ import { ARTIFACT_NOUNS, type ArtifactKind } from '../../../domain/artifact.ts';
 import { registryIdOf } from '../../../domain/registry-number.ts';
 import type { LocalArtifact, LocalArtifacts } from '../../../local/artifacts.ts';
 import { LocalApiError } from '../../server/errors.ts';
-import { operationReply } from '../../server/operation-reply.ts';
+import { operationReply } from '../../server/fields.ts';
 import type { Operation, Operations } from '../../server/operations.ts';
 
 /** What a pull says of itself besides what every operation says. */
@@ -56,7 +56,7 @@ export function requireIdle(kind: ArtifactKind, name: string, { artifactPulls }:
 }
 
 export const pullReply = () =>
-  operationReply({
+  operationReply().extend({
     name: z.string(),
     registryId: z.int(),
     progress: z.number().describe('percent'),

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { LocalRuntimeClasses, RuntimeClassItem } from '../../../local/runtime-classes.ts';
 import { LocalApiError } from '../../server/errors.ts';
-import { operationReply } from '../../server/operation-reply.ts';
+import { operationReply } from '../../server/fields.ts';
 import type { Operation, Operations } from '../../server/operations.ts';
 
 /** How far a change of a runtime class is. */
@@ -62,7 +62,7 @@ export const runtimeClassReply = () =>
   });
 
 export const runtimeClassChangeReply = () =>
-  operationReply({
+  operationReply().extend({
     kind: z.enum(['RuntimeClass', 'RuntimeClassDelete']),
     name: z.string(),
     stage: z.enum(STAGES),

@@ -3,8 +3,7 @@ import type { PullByHand } from '../../../domain/step.ts';
 import type { ImageUse, LocalImage } from '../../../engine-port/images.ts';
 import type { PlainFile } from '../../../machine/plain-file.ts';
 import { LocalApiError } from '../../server/errors.ts';
-import { choice } from '../../server/fields.ts';
-import { operationReply } from '../../server/operation-reply.ts';
+import { choice, operationReply } from '../../server/fields.ts';
 import type { Operation, Operations } from '../../server/operations.ts';
 import { routesWith } from '../../server/route.ts';
 import { type PrunableAgent, pruneReply, pruneReport } from '../system/prune-report.ts';
@@ -91,7 +90,11 @@ export const IMAGE_ROUTES = [
           .string('a reference of an image')
           .min(1, 'a reference of an image')
           .max(512, 'a reference of an image'),
-        registryId: z.int('the number of a registry').optional().describe('absent: the host that the image names'),
+        registryId: z
+          .int('the number of a registry')
+          .min(1, 'the number of a registry')
+          .optional()
+          .describe('absent: the host that the image names'),
         platform: z
           .string(PLATFORM)
           .regex(/^[a-z0-9]{1,32}\/[a-z0-9_]{1,32}(?:\/[a-z0-9.]{1,32})?$/, PLATFORM)
@@ -242,7 +245,7 @@ const pullMembers = () => ({
 });
 
 function pullOperation() {
-  return operationReply({ progress: z.int().describe('0 to 100'), ...pullMembers() });
+  return operationReply().extend({ progress: z.int().describe('0 to 100'), ...pullMembers() });
 }
 
 function pulledReply() {
@@ -250,7 +253,7 @@ function pulledReply() {
 }
 
 function loadOperation() {
-  return operationReply({
+  return operationReply().extend({
     path: z.string(),
     engine: z.string(),
     progress: z.int().describe('0 to 100, of the reading'),

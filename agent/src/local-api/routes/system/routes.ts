@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { AGENT_GROUP } from '../../../../../src/api/names.ts';
-import type { AgentConfig } from '../../../../../src/wire/agent.ts';
 import { BUILD } from '../../../domain/build.ts';
 import { AGENT_VERSION } from '../../../domain/names.ts';
 import type { VolumePruneReport } from '../../../domain/volume.ts';
@@ -9,31 +8,26 @@ import type { OtherAgentContainer } from '../../../engine-port/ownership.ts';
 import { errorText } from '../../../machine/log.ts';
 import type { Node } from '../../../state/identity.ts';
 import type { Claims } from '../../../state/token.ts';
-import { LocalApiError } from '../../server/errors.ts';
 import { choice, queryFlag } from '../../server/fields.ts';
 import { routesWith } from '../../server/route.ts';
 import { prunedVolume } from '../volumes/routes.ts';
-import type { ChangedSettings } from './change-settings.ts';
 import { PRUNE_MODES, type PrunableAgent, pruneReply, pruneReport } from './prune-report.ts';
 import {
-  activeConfig,
   type DescribedAgent,
   daemonInfo,
   daemonStatus,
   infoReply,
   type NamingAgent,
   nameOf,
-  settingsReply,
   statusReply,
 } from './shapes.ts';
 
 /** What the routes of the agent itself need of it. */
 export interface SystemDependencies {
   agent: SystemAgent & DescribedAgent & NamingAgent & PrunableAgent;
-  /** Writes settings to the file; returns those that were refused. */
-  changeSettings(set: Record<string, unknown>): ChangedSettings | Promise<ChangedSettings>;
   reload(): void;
-  stop(): void;
+  /** Ends the agent, and its containers before where its settings say so; returns what becomes of them. */
+  stop(): 'leave-running' | 'drain-all';
 }
 
 interface SystemAgent {
@@ -47,6 +41,8 @@ interface SystemAgent {
   };
   orphans(signal?: AbortSignal): Promise<OtherAgentContainer[]>;
   removeOrphans(names: readonly string[], signal?: AbortSignal): Promise<OtherAgentContainer[]>;
+  /** Stops all containers within so many ms; they stay stopped until the agent starts again. */
+  drain(milliseconds: number): Promise<{ stopped: string[]; remaining: string[] }>;
 }
 
 const { route } = routesWith<SystemDependencies>('agent');
@@ -180,12 +176,39 @@ export const SYSTEM_ROUTES = [
     method: 'POST',
     path: '/v1/system/stop',
     operation: 'stop',
-    summary: 'Ends the agent; containers run on',
+    summary: 'Ends the agent, and its containers before where shutdownPolicy says so',
     access: 'admin',
-    reply: { form: 'envelope', schema: doneReply },
-    handler: ({ deps: { stop } }) => {
-      stop();
-      return { status: 'ok' };
+    reply: {
+      form: 'envelope',
+      schema: () => doneReply().extend({ shutdownPolicy: z.enum(['leave-running', 'drain-all']) }),
+    },
+    handler: ({ deps: { stop } }) => ({ status: 'ok', shutdownPolicy: stop() }),
+  }),
+  route({
+    method: 'POST',
+    path: '/v1/system/drain',
+    operation: 'drain',
+    summary: 'Stops all containers, in the reverse order of their schedule, until the agent starts again',
+    access: 'admin',
+    body: () => {
+      const seconds = 'a whole number of seconds from 5 to 600';
+      return z.object({ timeoutSeconds: z.number(seconds).int(seconds).min(5, seconds).max(600, seconds).optional() });
+    },
+    errors: [409, 503],
+    reply: {
+      form: 'envelope',
+      schema: () =>
+        z.object({
+          status: z.enum(['ok', 'partial']).describe('partial: the time was over before all had stopped'),
+          stopped: z.array(z.string()),
+          remaining: z.array(z.string()).describe('microservices whose containers still run'),
+        }),
+    },
+    handler: async ({ body: { timeoutSeconds }, deps: { agent } }) => {
+      const { shutdownGracePeriodSeconds } = agent.config;
+      const { stopped, remaining } = await agent.drain((timeoutSeconds ?? shutdownGracePeriodSeconds) * 1000);
+      const names = (uuids: readonly string[]) => uuids.map((uuid) => nameOf(agent, uuid));
+      return { status: remaining.length > 0 ? 'partial' : 'ok', stopped: names(stopped), remaining: names(remaining) };
     },
   }),
   route({
@@ -220,87 +243,6 @@ export const SYSTEM_ROUTES = [
       status: 'ok',
       removed: await agent.removeOrphans(name, signal),
     }),
-  }),
-  route({
-    method: 'GET',
-    path: '/v1/system/config',
-    operation: 'getSettings',
-    summary: 'The settings in force',
-    access: 'admin',
-    reply: { form: 'bare', schema: settingsReply },
-    handler: ({ deps: { agent } }) => activeConfig(agent),
-  }),
-  route({
-    method: 'PATCH',
-    path: '/v1/system/config',
-    operation: 'changeSettings',
-    summary: 'Changes settings in the file and takes them',
-    access: 'admin',
-    body: () => {
-      const wanted = 'an object with at least one setting';
-      const hasMembers = (set: object) => Object.keys(set).length > 0;
-      return z.object({ set: z.record(z.string(), z.unknown(), wanted).refine(hasMembers, wanted) });
-    },
-    errors: [503],
-    reply: {
-      form: 'envelope',
-      schema: () =>
-        z.object({
-          status: z.literal('ok'),
-          errorMap: z.record(z.string(), z.string()).describe('setting that was not changed -> reason'),
-          warning: z.string().optional(),
-          pendingRestart: z.literal(true).optional(),
-          message: z.string().optional(),
-        }),
-    },
-    handler: async ({ body: { set }, deps: { changeSettings } }) => {
-      const { errorMap, restartNeeded, warning } = await changeSettings(set);
-      if (Object.keys(errorMap).length === Object.keys(set).length)
-        throw new LocalApiError('INVALID_ARGUMENT', `nothing was changed: ${reasonsOf(errorMap)}`, { errorMap });
-      return {
-        status: 'ok',
-        errorMap,
-        ...(warning && { warning }),
-        ...(restartNeeded.length > 0 && {
-          pendingRestart: true as const,
-          message: `Restart the agent for: ${restartNeeded.join(', ')}`,
-        }),
-      };
-    },
-  }),
-  route({
-    method: 'GET',
-    path: '/v1/system/gps',
-    operation: 'getPosition',
-    summary: 'The position of the machine',
-    access: { resource: 'system/gps', verb: 'get' },
-    errors: [501],
-    reply: {
-      form: 'bare',
-      schema: () =>
-        z.object({
-          status: z.literal('okay'),
-          timestamp: z.number().describe('Unix ms'),
-          lat: z.string(),
-          lon: z.string(),
-        }),
-    },
-    handler: ({ deps: { agent } }) => position(agent.effective()),
-  }),
-  route({
-    method: 'POST',
-    path: '/v1/system/gps',
-    operation: 'setPosition',
-    summary: 'Not available in this version',
-    access: 'admin',
-    errors: [501],
-    reply: { form: 'envelope', schema: doneReply },
-    handler: () => {
-      throw new LocalApiError(
-        'NOT_IMPLEMENTED',
-        'this version cannot set the position here; set latitude and longitude of the node, or gpsCoordinates of the machine',
-      );
-    },
   }),
   route({
     method: 'GET',
@@ -352,16 +294,6 @@ function orphan() {
   });
 }
 
-/** The position that is in force, as text; 0 and 0 while GPS is off (docs/spec/agent-local-api.md#routes). */
-function position({ gpsMode = 'off', latitude = 0, longitude = 0 }: AgentConfig) {
-  if (gpsMode !== 'manual' && gpsMode !== 'off')
-    throw new LocalApiError(
-      'NOT_IMPLEMENTED',
-      `this version cannot find the position with gpsMode ${gpsMode}; use manual`,
-    );
-  return { status: 'okay' as const, timestamp: Date.now(), lat: String(latitude), lon: String(longitude) };
-}
-
 /** What a caller may know of its own token. */
 function tokenIdentity({ sub, iss, aud, exp, jti, tokenUse, ...claims }: Claims) {
   const own = (claims as { [AGENT_GROUP]?: unknown })[AGENT_GROUP];
@@ -375,10 +307,4 @@ function tokenIdentity({ sub, iss, aud, exp, jti, tokenUse, ...claims }: Claims)
     expiresAt: new Date(exp * 1000).toISOString(),
     claims: own === undefined ? {} : { [AGENT_GROUP]: own },
   };
-}
-
-function reasonsOf(errorMap: Record<string, string>): string {
-  return Object.entries(errorMap)
-    .map(([name, text]) => `${name}: ${text}`)
-    .join('; ');
 }

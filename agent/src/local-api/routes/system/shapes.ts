@@ -8,6 +8,7 @@ import {
 } from '../../../../../src/wire/agent.ts';
 import { TUNNEL_STATES, type TunnelReport } from '../../../../../src/wire/tunnel.ts';
 import type { Config } from '../../../domain/config.ts';
+import { shownUrl } from '../../../domain/position-lookup.ts';
 import type { MicroserviceRecord } from '../../../domain/record.ts';
 import type { EngineFacts } from '../../../engine-port/facts.ts';
 import type { Identity } from '../../../state/identity.ts';
@@ -88,7 +89,7 @@ export function daemonInfo(agent: DescribedAgent) {
   return {
     nodeUuid: node?.uuid ?? 'not provisioned',
     nodeName: node?.name,
-    namespace: node?.namespace ?? 'default',
+    namespace: node?.namespace ?? agent.config.namespace,
     controllerUrl: node?.controllerUrl ?? '',
     instance,
     configFile: agent.config.file,
@@ -131,8 +132,15 @@ export function activeConfig(agent: DescribedAgent) {
     gpsDevice: settings.gpsDevice ?? '',
     gpsScanFrequency: settings.gpsScanFrequency,
     arch: config.arch,
+    gpsLookupUrl: shownUrl(config.gpsLookupUrl),
     availableDiskThreshold: settings.availableDiskThreshold,
     upgradeScanFrequency: config.upgradeScanFrequency,
+    namespace: config.namespace,
+    bridgeCidr: config.bridgeCidr ?? '',
+    shutdownPolicy: config.shutdownPolicy,
+    shutdownGracePeriodSeconds: config.shutdownGracePeriodSeconds,
+    controllerRequestTimeoutSeconds: config.controllerRequestTimeoutSeconds,
+    controllerPingTimeoutSeconds: config.controllerPingTimeoutSeconds,
   };
 }
 

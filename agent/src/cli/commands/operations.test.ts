@@ -1,0 +1,56 @@
+import { describe, expect, test } from 'vitest';
+import type { CommandContext } from './command.ts';
+import { type PolledOperation, untilEnded } from './operations.ts';
+
+const running = (progress: number): PolledOperation => ({ operationId: 'a1', status: 'running', progress });
+const waiting = { path: '/v1/things:do', budget: 60_000, what: 'thing', hint: 'Look.' };
+
+/** A command whose agent answers these in turn. */
+function contextOf(answers: PolledOperation[], change: Partial<CommandContext> = {}) {
+  const asked: string[] = [];
+  const errors: string[] = [];
+  const call = async (_method: string, path: string) => {
+    asked.push(path);
+    return answers.shift();
+  };
+  const err = (text: string) => void errors.push(text);
+  const context = { client: { call }, err, format: 'human', signal: new AbortController().signal, ...change };
+  return { asked, errors, context: context as unknown as CommandContext };
+}
+
+describe('an operation that a command waits for', () => {
+  test('is polled until it has ended, and its progress is shown in steps of ten percent', async () => {
+    const done: PolledOperation = { operationId: 'a1', status: 'succeeded', progress: 100 };
+    const { context, asked, errors } = contextOf([running(5), running(37), running(39), done]);
+    expect(await untilEnded(context, running(0), waiting)).toEqual(done);
+    expect(asked).toEqual(Array(4).fill('/v1/things:do/a1'));
+    expect(errors).toEqual(['thing: 30 %\n', 'thing: 100 %\n']);
+  });
+
+  test('shows nothing but data where data was asked for', async () => {
+    const { context, errors } = contextOf([{ ...running(100), status: 'succeeded' }], { format: 'json' });
+    await untilEnded(context, running(50), waiting);
+    expect(errors).toEqual([]);
+  });
+
+  test('fails with its own error', async () => {
+    const error = { code: 'CONFLICT', message: 'in use' };
+    const { context } = contextOf([{ ...running(1), status: 'failed', error }]);
+    const failure = { code: 'CONFLICT', message: 'thing: in use', hint: 'Look.' };
+    await expect(untilEnded(context, running(0), waiting)).rejects.toMatchObject(failure);
+  });
+
+  test('continues when the command no longer waits, and the command says so', async () => {
+    const { context } = contextOf([]);
+    const late = { code: 'TIMEOUT', message: 'thing: it is not over after 0 minutes' };
+    await expect(untilEnded(context, running(0), { ...waiting, budget: -1 })).rejects.toMatchObject(late);
+  });
+
+  test('is left when the command is interrupted', async () => {
+    const stop = new AbortController();
+    const { context, asked } = contextOf([], { signal: stop.signal });
+    stop.abort(new Error('interrupted'));
+    await expect(untilEnded(context, running(0), waiting)).rejects.toThrow('interrupted');
+    expect(asked).toEqual([]);
+  });
+});
