@@ -93,7 +93,7 @@ export interface PrunedArtifacts {
 }
 
 /** How far a pull is, in bytes. */
-export interface PullProgress {
+export interface ArtifactProgress {
   received: number;
   /** of the files whose sizes are known */
   total: number;

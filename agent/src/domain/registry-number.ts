@@ -6,7 +6,7 @@ import { BUILT_IN_REGISTRIES } from '../../../src/api/names.ts';
  */
 export const localRegistryNumber = (id: number): number => (id === BUILT_IN_REGISTRIES.local.id ? id : -id);
 
-/** The id by which people know the registry of a view: that of the machine, or that of the controller. */
+/** The id by which people know the registry of a view: its id on the machine, or at the controller. */
 export const registryIdOf = (number: number): number => Math.abs(number);
 
 /** The ids of registries that are defined on this machine; those below are built in. */

@@ -282,7 +282,7 @@ test('knowledge is pulled and removed in the same way, in names of its own', asy
 describe('runtime classes of the machine', () => {
   const runtimeClass = (name = 'fast', handler = 'runc') => manifest('RuntimeClass', { metadata: { name }, handler });
 
-  test('are those of runtimes that the engine has', async () => {
+  test('mean runtimes that the engine has', async () => {
     await refused(apply('runtimeclasses', runtimeClass('fast', 'nvidia')), 400, /has no runtime nvidia; it has runc/);
     await refused(apply('runtimeclasses', runtimeClass('crun')), 400, /crun is reserved/);
     await refused(local.ask('DELETE', '/v1/deploy/runtimeclasses/crun'), 400, /crun is reserved/);
@@ -316,7 +316,7 @@ describe('runtime classes of the machine', () => {
     expect(done).toMatchObject({ status: 'succeeded', stage: 'done' });
   });
 
-  test('that a controller has count before those of the machine', async () => {
+  test('that a controller has count before the classes of the machine', async () => {
     await data(apply('runtimeclasses', runtimeClass()));
     local.controller.change({ runtimeClasses: [{ name: 'fast', handler: 'crun' }] });
     await local.provision();

@@ -8,8 +8,8 @@ import {
   ARTIFACT_NOUNS,
   type ArtifactItem,
   type ArtifactKind,
+  type ArtifactProgress,
   type OwnArtifacts,
-  type PullProgress,
 } from '../domain/artifact.ts';
 import { newLocalUuid } from '../domain/local-uuid.ts';
 import type { Part } from '../domain/part.ts';
@@ -43,7 +43,7 @@ export interface LocalArtifactsDependencies {
   registries: Pick<LocalRegistries, 'get'>;
   contents: {
     items(kind: ArtifactKind): ArtifactItem[];
-    pull(kind: ArtifactKind, uuid: string, onProgress: (progress: PullProgress) => void): Promise<void>;
+    pull(kind: ArtifactKind, uuid: string, onProgress: (progress: ArtifactProgress) => void): Promise<void>;
     removeContent(kind: ArtifactKind, uuid: string): void;
   };
   /** microservices of this machine whose catalogs name it, running or not, for people */
@@ -146,7 +146,7 @@ export class LocalArtifacts implements Part {
   }
 
   /** Pulls an artifact at once, also when it is here. Rejects when that fails; later attempts go on by themselves. */
-  pull(kind: ArtifactKind, { view }: LocalArtifact, onProgress: (progress: PullProgress) => void): Promise<void> {
+  pull(kind: ArtifactKind, { view }: LocalArtifact, onProgress: (progress: ArtifactProgress) => void): Promise<void> {
     return this.#deps.contents.pull(kind, view.uuid, onProgress);
   }
 

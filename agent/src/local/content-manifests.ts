@@ -11,7 +11,7 @@ import type { ArtifactKind } from '../domain/artifact.ts';
 import { isLoopback } from '../domain/reference.ts';
 import { LOCAL_REGISTRY_IDS } from '../domain/registry-number.ts';
 import type { ArtifactManifest } from './artifacts.ts';
-import { invalidManifest, MANIFEST_VERSION, readDocument, readDocuments } from './documents.ts';
+import { invalidManifest, MANIFEST_VERSION, readDocuments, readManifestDocument } from './documents.ts';
 import type { RegistryManifest } from './registries.ts';
 
 const head = <const Kind extends string>(kind: Kind) => ({
@@ -78,7 +78,7 @@ function isBundle(ca: string): boolean {
 
 /** Reads the manifest of a registry. Throws an AgentError that repeats neither credentials nor the url. */
 export function readRegistryManifest(source: string): RegistryManifest {
-  const { spec } = readDocument(source, registryManifest, { secret: SECRET });
+  const { spec } = readManifestDocument(source, registryManifest, { secret: SECRET });
   const wrong = REGISTRY_RULES.map((rule) => rule(spec)).find(Boolean);
   if (wrong) throw invalidManifest(wrong);
   const { id, type, url, private: isPrivate, username = '', password = '', email: userEmail = '', ca = '' } = spec;
@@ -156,6 +156,6 @@ const runtimeClassManifest = object({
 
 /** Reads the manifest of a runtime class. */
 export function readRuntimeClassManifest(source: string): RuntimeClassView {
-  const { metadata, handler } = readDocument(source, runtimeClassManifest, { secret: new Set() });
+  const { metadata, handler } = readManifestDocument(source, runtimeClassManifest, { secret: new Set() });
   return { name: metadata.name, handler };
 }

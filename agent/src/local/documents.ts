@@ -13,7 +13,7 @@ const MANIFEST_LIMIT = 1024 * 1024;
 /** Documents of a manifest of kinds of which one file may describe several. */
 const MOST_DOCUMENTS = 64;
 /** Characters of a wrong value that a message repeats. */
-export const SHOWN = 50;
+export const SHOWN_LENGTH = 50;
 
 export const invalidManifest = (message: string) => new AgentError('INVALID_ARGUMENT', message);
 
@@ -25,7 +25,7 @@ interface Reading {
 }
 
 /** Reads the one document of a manifest. Throws an AgentError that names the first thing that is wrong. */
-export function readDocument<T extends z.ZodType>(source: string, schema: T, reading: Reading): z.output<T> {
+export function readManifestDocument<T extends z.ZodType>(source: string, schema: T, reading: Reading): z.output<T> {
   if (source.length > MANIFEST_LIMIT)
     throw invalidManifest(`the manifest has ${source.length} characters; at most ${MANIFEST_LIMIT} are read`);
   const { prepare = (same) => same, secret } = reading;
@@ -48,7 +48,7 @@ export function readDocuments<T extends z.ZodType>(source: string, schema: T, re
   if (parts.length === 0) throw invalidManifest('the manifest is empty');
   return parts.map((part, index) => {
     try {
-      return readDocument(part, schema, reading);
+      return readManifestDocument(part, schema, reading);
     } catch (error) {
       if (parts.length === 1 || !(error instanceof AgentError)) throw error;
       throw invalidManifest(`document ${index + 1}: ${error.message}`);
@@ -77,7 +77,7 @@ function violation(
     '',
   );
   if (issue.code === 'unrecognized_keys') {
-    const names = issue.keys.slice(0, 8).map((key) => JSON.stringify(key.slice(0, SHOWN)));
+    const names = issue.keys.slice(0, 8).map((key) => JSON.stringify(key.slice(0, SHOWN_LENGTH)));
     return { path, text: `unknown field ${names.join(', ')}` };
   }
   const value = issue.path.reduce<unknown>(
@@ -90,6 +90,6 @@ function violation(
   const isShown = typeof value !== 'object' && !isInPlace && !issue.path.some((step) => secret.has(step));
   return {
     path,
-    text: isShown ? `${JSON.stringify(String(value).slice(0, SHOWN))} ${issueText(issue)}` : issueText(issue),
+    text: isShown ? `${JSON.stringify(String(value).slice(0, SHOWN_LENGTH))} ${issueText(issue)}` : issueText(issue),
   };
 }

@@ -16,7 +16,7 @@ import { containerMembers } from '../../../src/wire/container.ts';
 import { canonicalJson } from '../../../src/wire/digest.ts';
 import { yamlText } from '../../../src/yaml/text.ts';
 import { localRegistryNumber } from '../domain/registry-number.ts';
-import { invalidManifest, MANIFEST_VERSION, readDocument, SHOWN } from './documents.ts';
+import { invalidManifest, MANIFEST_VERSION, readManifestDocument, SHOWN_LENGTH } from './documents.ts';
 
 const manifestSchema = object({
   apiVersion: z.literal(MANIFEST_VERSION),
@@ -70,7 +70,7 @@ export function readMicroserviceManifest(source: string): ManifestMicroservice {
 const invalid = invalidManifest;
 
 function parsed(source: string): Manifest {
-  return readDocument(source, manifestSchema, { prepare: withOneSpelling, secret: SECRET });
+  return readManifestDocument(source, manifestSchema, { prepare: withOneSpelling, secret: SECRET });
 }
 
 /** `cmd` is another spelling of `commands`; of both, `commands` counts. */
@@ -123,7 +123,7 @@ const RULES: readonly ((manifest: Manifest) => string | undefined | false)[] = [
     const unnamed = container?.volumes?.find((one) => one.type === 'volume' && !VOLUME_NAME.test(one.hostDestination));
     return (
       unnamed &&
-      `spec.container.volumes: hostDestination ${JSON.stringify(unnamed.hostDestination.slice(0, SHOWN))} must be the name of a volume: letters, digits, "_", "." and "-"`
+      `spec.container.volumes: hostDestination ${JSON.stringify(unnamed.hostDestination.slice(0, SHOWN_LENGTH))} must be the name of a volume: letters, digits, "_", "." and "-"`
     );
   },
   ({ spec: { container } }) => {
@@ -132,7 +132,7 @@ const RULES: readonly ((manifest: Manifest) => string | undefined | false)[] = [
     );
     return (
       relative &&
-      `spec.container.volumes: hostDestination ${JSON.stringify(relative.hostDestination.slice(0, SHOWN))} must be an absolute path`
+      `spec.container.volumes: hostDestination ${JSON.stringify(relative.hostDestination.slice(0, SHOWN_LENGTH))} must be an absolute path`
     );
   },
   ({ spec: { container } }) => {
@@ -150,7 +150,7 @@ const RULES: readonly ((manifest: Manifest) => string | undefined | false)[] = [
     return (
       !!platform &&
       !PLATFORM.test(platform) &&
-      `spec.container.platform: ${platform.slice(0, SHOWN)} must be os/architecture, such as linux/arm64`
+      `spec.container.platform: ${platform.slice(0, SHOWN_LENGTH)} must be os/architecture, such as linux/arm64`
     );
   },
   ({ spec: { config } }) =>

@@ -3,8 +3,8 @@ import { ARTIFACT_KINDS, ARTIFACT_NOUNS, type ArtifactItem, type ArtifactKind } 
 import type { SystemFilesItem } from '../../domain/system-files.ts';
 import type { VolumeMountItem } from '../../domain/volume-mounts.ts';
 import { type Command, type CommandContext, required, show } from './command.ts';
-import { type Operation, PULL_BUDGET, untilEnded } from './operations.ts';
-import { pathOf, remove } from './own-content.ts';
+import { type PolledOperation, PULL_BUDGET, untilEnded } from './operations.ts';
+import { removeAt, routeTo } from './own-content.ts';
 
 /** What this machine has for its containers: models, knowledge, volume mounts, files of the system. */
 export const CONTENT_COMMANDS: readonly Command[] = [
@@ -91,7 +91,7 @@ function artifactCommands(kind: ArtifactKind, noun: string): Command[] {
           ...{ repo, revision, files, format },
           ...(registry !== undefined && { registryId: Number(registry) }),
         };
-        const begun = await context.client.call<Operation>('POST', `/v1/${kind}:pull`, { body });
+        const begun = await context.client.call<PolledOperation>('POST', `/v1/${kind}:pull`, { body });
         const done = await untilPulled(context, kind, begun);
         show(context, done, () => `${done.name}: pulled\n`);
       },
@@ -101,7 +101,7 @@ function artifactCommands(kind: ArtifactKind, noun: string): Command[] {
       usage: '<name>',
       words: { max: 1 },
       about: `Remove ${many === 'models' ? 'a model' : 'knowledge'} of this machine that no microservice binds`,
-      run: (context) => remove(context, pathOf(`/v1/${kind}`, required(context, 'the name'))),
+      run: (context) => removeAt(context, routeTo(`/v1/${kind}`, required(context, 'the name'))),
     },
     {
       name: `${noun} prune`,
@@ -119,7 +119,11 @@ function artifactCommands(kind: ArtifactKind, noun: string): Command[] {
 }
 
 /** Waits until an artifact is pulled; fails with why it is not. */
-export function untilPulled(context: CommandContext, kind: ArtifactKind, pull: Operation): Promise<Operation> {
+export function untilPulled(
+  context: CommandContext,
+  kind: ArtifactKind,
+  pull: PolledOperation,
+): Promise<PolledOperation> {
   return untilEnded(context, pull, {
     ...{ path: `/v1/${kind}:pull`, budget: PULL_BUDGET },
     hint: `The agent tries again by itself: skerry-agent ${ARTIFACT_NOUNS[kind]} ls shows how it goes on.`,

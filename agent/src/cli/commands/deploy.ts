@@ -4,7 +4,7 @@ import { CliError } from '../../local-api/client.ts';
 import { readText } from '../../machine/disk.ts';
 import { type Command, type CommandContext, show } from './command.ts';
 import { untilPulled } from './content.ts';
-import { APPLY_BUDGET, type Operation, untilEnded } from './operations.ts';
+import { APPLY_BUDGET, type PolledOperation, untilEnded } from './operations.ts';
 
 /** A manifest as it is sent, with what goes with it. */
 interface Form {
@@ -23,10 +23,10 @@ interface Kind {
   nameOf?(applied: Applied): string | undefined;
 }
 
-interface Applied extends Operation {
+interface Applied extends PolledOperation {
   registry?: { id: number };
   /** of models or knowledge: operations, or why one was not begun */
-  pulls?: (Omit<Operation, 'error'> & { error?: Operation['error'] | string })[];
+  pulls?: (Omit<PolledOperation, 'error'> & { error?: PolledOperation['error'] | string })[];
 }
 
 const applied = (path: string): Kind => ({
@@ -41,10 +41,10 @@ const applied = (path: string): Kind => ({
 const pulled = (kind: ArtifactKind): Kind => ({
   path: `/v1/deploy/${kind}:apply`,
   wait: async (context, begun) => {
-    const pulls: Operation[] = [];
+    const pulls: PolledOperation[] = [];
     for (const pull of begun.pulls ?? []) {
       if (typeof pull.error === 'string') throw new CliError('CONFLICT', `${pull.name}: ${pull.error}`);
-      pulls.push(await untilPulled(context, kind, pull as Operation));
+      pulls.push(await untilPulled(context, kind, pull as PolledOperation));
     }
     return { ...begun, pulls };
   },

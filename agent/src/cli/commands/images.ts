@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { duration, table } from '../../../../src/terminal/output.ts';
 import { CliError } from '../../local-api/client.ts';
 import { type Command, required, show } from './command.ts';
-import { APPLY_BUDGET, type Operation, untilEnded } from './operations.ts';
+import { APPLY_BUDGET, type PolledOperation, untilEnded } from './operations.ts';
 import { showPruned } from './prune.ts';
 
 /** An image as the local API lists it, as far as it is shown. */
@@ -50,7 +50,7 @@ export const IMAGE_COMMANDS: readonly Command[] = [
       const image = required(context, 'the image');
       const registryId = flags.registry === undefined ? undefined : numberOf(String(flags.registry));
       const body = { image, registryId, platform: flags.platform, async: true };
-      const begun = await client.call<Operation & { resolvedImage: string }>('POST', '/v1/images:pull', { body });
+      const begun = await client.call<PolledOperation & { resolvedImage: string }>('POST', '/v1/images:pull', { body });
       const ended = await untilEnded(context, begun, {
         path: '/v1/images:pull',
         budget: APPLY_BUDGET,
@@ -72,7 +72,7 @@ export const IMAGE_COMMANDS: readonly Command[] = [
       const file = flags.file ?? words[0];
       if (typeof file !== 'string') throw new CliError('INVALID_ARGUMENT', 'the archive is missing', 'See --help.');
       const body = { path: resolve(file) };
-      type Load = Operation & { loaded: { name: string | null; id: string }[] };
+      type Load = PolledOperation & { loaded: { name: string | null; id: string }[] };
       const begun = await client.call<Load>('POST', '/v1/images:load', { body });
       const ended = await untilEnded(context, begun, {
         path: '/v1/images:load',

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import type { CommandContext } from './command.ts';
-import { type Operation, untilEnded } from './operations.ts';
+import { type PolledOperation, untilEnded } from './operations.ts';
 
-const running = (progress: number): Operation => ({ operationId: 'a1', status: 'running', progress });
+const running = (progress: number): PolledOperation => ({ operationId: 'a1', status: 'running', progress });
 const waiting = { path: '/v1/things:do', budget: 60_000, what: 'thing', hint: 'Look.' };
 
 /** A command whose agent answers these in turn. */
-function contextOf(answers: Operation[], change: Partial<CommandContext> = {}) {
+function contextOf(answers: PolledOperation[], change: Partial<CommandContext> = {}) {
   const asked: string[] = [];
   const errors: string[] = [];
   const call = async (_method: string, path: string) => {
@@ -22,7 +22,7 @@ function contextOf(answers: Operation[], change: Partial<CommandContext> = {}) {
 
 describe('an operation that a command waits for', () => {
   test('is polled until it has ended, and its progress is shown in steps of ten percent', async () => {
-    const done: Operation = { operationId: 'a1', status: 'succeeded', progress: 100 };
+    const done: PolledOperation = { operationId: 'a1', status: 'succeeded', progress: 100 };
     const { context, asked, errors } = contextOf([running(5), running(37), running(39), done]);
     expect(await untilEnded(context, running(0), waiting)).toEqual(done);
     expect(asked).toEqual(Array(4).fill('/v1/things:do/a1'));

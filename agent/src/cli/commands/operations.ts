@@ -5,7 +5,7 @@ import { systemClock } from '../../machine/clock.ts';
 import type { CommandContext } from './command.ts';
 
 /** What the command line reads of an operation. */
-export interface Operation {
+export interface PolledOperation {
   operationId?: string;
   status?: string;
   name?: string;
@@ -34,7 +34,7 @@ export const PULL_BUDGET = 6 * 60 * MINUTE;
 const POLL = 500;
 
 /** Asks after an operation until it has ended, and says how far it is; fails with its error. */
-export async function untilEnded<T extends Operation>(
+export async function untilEnded<T extends PolledOperation>(
   context: CommandContext,
   begun: T,
   { path, budget, what, hint }: Waiting,

@@ -1,6 +1,6 @@
 import { structured, table } from '../../../../src/terminal/output.ts';
 import { type Command, type CommandContext, required, show } from './command.ts';
-import { APPLY_BUDGET, type Operation, untilEnded } from './operations.ts';
+import { APPLY_BUDGET, type PolledOperation, untilEnded } from './operations.ts';
 
 interface RegistryRow {
   id: number;
@@ -46,7 +46,7 @@ export const OWN_CONTENT_COMMANDS: readonly Command[] = [
     flags: { 'password-plain': { about: 'show the password' } },
     about: 'Show one registry of this machine',
     run: async (context) => {
-      const found = await context.client.call<RegistryRow>('GET', pathOf(REGISTRIES, required(context, 'the id')));
+      const found = await context.client.call<RegistryRow>('GET', routeTo(REGISTRIES, required(context, 'the id')));
       const isMasked = found.password !== undefined && !context.flags['password-plain'];
       const data = isMasked ? { ...found, password: MASK } : found;
       show(context, data, () => structured(data, 'yaml'));
@@ -57,7 +57,7 @@ export const OWN_CONTENT_COMMANDS: readonly Command[] = [
     usage: '<id>',
     words: { max: 1 },
     about: 'Remove a registry that nothing of this machine names',
-    run: (context) => remove(context, pathOf(REGISTRIES, required(context, 'the id'))),
+    run: (context) => removeAt(context, routeTo(REGISTRIES, required(context, 'the id'))),
   },
   {
     name: 'runtimeclass ls',
@@ -80,7 +80,7 @@ export const OWN_CONTENT_COMMANDS: readonly Command[] = [
     words: { max: 1 },
     about: 'Show one runtime class',
     run: async (context) => {
-      const path = pathOf(RUNTIME_CLASSES, required(context, 'the name'));
+      const path = routeTo(RUNTIME_CLASSES, required(context, 'the name'));
       const data = await context.client.call<Record<string, unknown>>('GET', path);
       show(context, data, () => structured(data, 'yaml'));
     },
@@ -91,9 +91,9 @@ export const OWN_CONTENT_COMMANDS: readonly Command[] = [
     words: { max: 1 },
     about: 'Remove a runtime class that no microservice of this machine names',
     run: async (context) => {
-      const begun = await context.client.call<Operation>(
+      const begun = await context.client.call<PolledOperation>(
         'DELETE',
-        pathOf(RUNTIME_CLASSES, required(context, 'the name')),
+        routeTo(RUNTIME_CLASSES, required(context, 'the name')),
       );
       const path = `${RUNTIME_CLASSES}:delete`;
       const done = await untilEnded(context, begun, { path, budget: APPLY_BUDGET, hint: '' });
@@ -103,9 +103,9 @@ export const OWN_CONTENT_COMMANDS: readonly Command[] = [
 ];
 
 /** Removes what a path names. */
-export async function remove(context: CommandContext, path: string): Promise<void> {
+export async function removeAt(context: CommandContext, path: string): Promise<void> {
   const data = await context.client.call<{ id?: number; name?: string }>('DELETE', path);
   show(context, data, () => `${data.name ?? data.id}: removed\n`);
 }
 
-export const pathOf = (collection: string, name: string): string => `${collection}/${encodeURIComponent(name)}`;
+export const routeTo = (collection: string, name: string): string => `${collection}/${encodeURIComponent(name)}`;

@@ -6,6 +6,7 @@ import {
   ARTIFACT_KINDS,
   type ArtifactItem,
   type ArtifactKind,
+  type ArtifactProgress,
   type ArtifactWait,
   allCatalogs,
   type DesiredArtifacts,
@@ -13,7 +14,6 @@ import {
   type OwnArtifacts,
   type ProjectionPlace,
   type PrunedArtifacts,
-  type PullProgress,
 } from '../../domain/artifact.ts';
 import { NOTHING_SENT, type Sent } from '../../domain/desired.ts';
 import { roomRefusal } from '../../domain/disk-room.ts';
@@ -83,7 +83,7 @@ export interface ArtifactsPart extends Part<Reads> {
    * Pulls an artifact of the machine itself at once, also when it is here. Rejects with an AgentError when that pull fails: later
    * attempts go on by themselves.
    */
-  pull(kind: ArtifactKind, uuid: string, onProgress: (progress: PullProgress) => void): Promise<void>;
+  pull(kind: ArtifactKind, uuid: string, onProgress: (progress: ArtifactProgress) => void): Promise<void>;
   /** Removes the content of an artifact of the machine itself that has no row any more, once nothing shows it. */
   removeContent(kind: ArtifactKind, uuid: string): void;
   /** Removes what nothing uses, of one kind or of both. Rejects when that fails. */
@@ -441,7 +441,7 @@ export class Artifacts implements ArtifactsPart {
     this.#wakeUp();
   }
 
-  pull(kind: ArtifactKind, uuid: string, onProgress: (progress: PullProgress) => void): Promise<void> {
+  pull(kind: ArtifactKind, uuid: string, onProgress: (progress: ArtifactProgress) => void): Promise<void> {
     const key = artifactKey({ kind, uuid });
     this.#failures.forget(key);
     const done = this.#requests.add(key, onProgress);

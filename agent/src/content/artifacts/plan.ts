@@ -8,7 +8,7 @@ import {
 } from '../../domain/artifact.ts';
 import { nameOfVersion, type ProjectionState, projectedName } from './projection.ts';
 import { type ArtifactKey, type ArtifactRecord, artifactKey } from './record.ts';
-import { isUnwanted, viewNamed, type WantedArtifacts, wantedViews } from './wanted.ts';
+import { isUnwantedContent, viewNamed, type WantedArtifacts, wantedViews } from './wanted.ts';
 
 /** Pulls of one kind at the same time; files of one artifact come one after another. */
 const PULLS = 2;
@@ -215,7 +215,7 @@ function planPrune(input: ArtifactPlanInput): ArtifactStep[] {
   const unused = [...records.values()].filter((record) => {
     const { kind, name } = record;
     const isAsked = prune.has(kind) || removed.has(artifactKey(record));
-    if (!isAsked || !isUnwanted(input, record) || underWay.has(artifactKey(record))) return false;
+    if (!isAsked || !isUnwantedContent(input, record) || underWay.has(artifactKey(record))) return false;
     const version = projectedName(name, record);
     return !projections.some((each) => each.kind === kind && each.links.get(name) === version);
   });

@@ -1,10 +1,10 @@
 import { AgentError } from '../../domain/agent-error.ts';
-import type { PullProgress } from '../../domain/artifact.ts';
+import type { ArtifactProgress } from '../../domain/artifact.ts';
 import type { ArtifactKey } from './record.ts';
 
 interface Request {
   done: PromiseWithResolvers<void>;
-  onProgress(progress: PullProgress): void;
+  onProgress(progress: ArtifactProgress): void;
 }
 
 /** Pulls that somebody waits for. */
@@ -16,13 +16,13 @@ export class PullRequests {
   }
 
   /** Resolves when the pull of this artifact that ends next has brought it; rejects with why it did not. */
-  add(key: ArtifactKey, onProgress: (progress: PullProgress) => void): Promise<void> {
+  add(key: ArtifactKey, onProgress: (progress: ArtifactProgress) => void): Promise<void> {
     const done = Promise.withResolvers<void>();
     this.#requests.set(key, [...(this.#requests.get(key) ?? []), { done, onProgress }]);
     return done.promise;
   }
 
-  progressed(progress: ReadonlyMap<ArtifactKey, PullProgress>): void {
+  progressed(progress: ReadonlyMap<ArtifactKey, ArtifactProgress>): void {
     for (const [key, requests] of this.#requests) {
       const now = progress.get(key);
       if (now) for (const { onProgress } of requests) onProgress({ received: now.received, total: now.total });

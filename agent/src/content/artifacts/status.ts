@@ -24,7 +24,7 @@ export interface ArtifactFacts extends WantedArtifacts {
   progress: ReadonlyMap<ArtifactKey, { received: number; total: number }>;
 }
 
-/** What the node reports of the artifacts of one kind: of those of its controller. Pure. */
+/** What the node reports of the artifacts of one kind that its controller sent. Pure. */
 export function artifactStatuses(kind: ArtifactKind, facts: ArtifactFacts): ArtifactStatus[] {
   return (managedViews(facts, kind) ?? []).slice(0, BOUNDS.artifacts).map((view) => statusOf(kind, view, facts));
 }

@@ -15,7 +15,7 @@ export function managedViews({ desired }: WantedArtifacts, kind: ArtifactKind): 
   return desired[kind]?.filter(({ uuid }) => !isLocalUuid(uuid));
 }
 
-/** The artifacts that are pulled. Those of the machine itself come after those of the controller, which win under the same name. */
+/** The artifacts that are pulled. Artifacts of the controller come first, and win under the same name. */
 export function wantedViews(wanted: WantedArtifacts, kind: ArtifactKind): readonly ArtifactView[] {
   const own = wanted.own.views[kind];
   const managed = managedViews(wanted, kind) ?? [];
@@ -27,7 +27,7 @@ export function isShadowed(wanted: WantedArtifacts, kind: ArtifactKind, { name }
   return managedViews(wanted, kind)?.some((view) => view.name === name) === true;
 }
 
-/** The artifact that a microservice means by a name: those of a controller mean artifacts of that controller alone. */
+/** The artifact that a microservice means by a name: a microservice of a controller means artifacts of that controller alone. */
 export function viewNamed(
   wanted: WantedArtifacts,
   kind: ArtifactKind,
@@ -38,7 +38,10 @@ export function viewNamed(
 }
 
 /** Whether it is known that nobody wants a content: by the list of the source that it is of. */
-export function isUnwanted(wanted: WantedArtifacts, { kind, uuid }: Pick<ArtifactRecord, 'kind' | 'uuid'>): boolean {
+export function isUnwantedContent(
+  wanted: WantedArtifacts,
+  { kind, uuid }: Pick<ArtifactRecord, 'kind' | 'uuid'>,
+): boolean {
   const { own } = wanted;
   const list = isLocalUuid(uuid) ? own.views[kind] : managedViews(wanted, kind);
   return list !== undefined && !list.some((view) => view.uuid === uuid) && !own.unreadable.has(uuid);
