@@ -136,7 +136,7 @@ describe('registries of the machine', () => {
     await refused(local.ask('DELETE', '/v1/deploy/registries/4'), 409, /registry 4 is in use: model tiny/);
   });
 
-  test('that are corrected let what failed by them be pulled at once', async () => {
+  test('let an artifact that failed by them be pulled at once when they are corrected', async () => {
     await apply('registries', hubManifest({ password: 'wrong-canary' }));
     const failed = await pulls(apply('models', model()));
     expect(failed).toMatchObject({ status: 'failed', error: { code: 'UNAVAILABLE', message: /refuses the token/ } });
@@ -316,7 +316,7 @@ describe('runtime classes of the machine', () => {
     expect(done).toMatchObject({ status: 'succeeded', stage: 'done' });
   });
 
-  test('that a controller has count before the classes of the machine', async () => {
+  test('give way to a class of the controller with their name', async () => {
     await data(apply('runtimeclasses', runtimeClass()));
     local.controller.change({ runtimeClasses: [{ name: 'fast', handler: 'crun' }] });
     await local.provision();

@@ -142,7 +142,7 @@ describe('a manifest of models or knowledge', () => {
     ['the kind of the other', model({}, {}, { kind: 'Knowledge' }), /^kind: "Knowledge"/],
     ['an unknown member', model({ nodes: ['a'] }), /^spec: unknown field "nodes"/],
     ['a name twice', `${model()}\n---\n${model()}`, /tiny is there twice/],
-    ['a wrong second one', `${model()}\n---\n${model({ repo: '' }, { name: 'b' })}`, /^document 2: spec\.repo/],
+    ['a wrong second one', `${model()}\n---\n${model({ repo: '' }, { name: 'b' })}`, /^document [2]: spec\.repo/],
     ['too many', Array.from({ length: 65 }, (_, n) => model({}, { name: `m${n}` })).join('\n---\n'), /at most 64/],
     ['nothing', '---\n# none\n', /empty/],
   ])('is refused with %s', (_what, source, message) => {

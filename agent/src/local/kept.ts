@@ -8,7 +8,7 @@ import type { LocalRow } from './row.ts';
 export const FIRST_KEPT = -1_000_000;
 
 /** A microservice that a controller placed, as it is when its membership ends. */
-export interface PlacedMicroservice {
+export interface MicroserviceToKeep {
   uuid: string;
   /** absent: only its container is known */
   entry: Entry | undefined;
@@ -17,7 +17,7 @@ export interface PlacedMicroservice {
 
 /** The row by which a microservice becomes the machine's own. `taken`: numbers of registries that other rows have. */
 export function keptRow(
-  { uuid, entry, record }: PlacedMicroservice,
+  { uuid, entry, record }: MicroserviceToKeep,
   registries: ReadonlyMap<number, RegistryView>,
   taken: readonly number[],
   time: string,

@@ -48,7 +48,7 @@ describe('registries of the machine', () => {
     expect(changes).toEqual([-4, -5, -40, -4, -41]);
   });
 
-  test.each([1, 2, 3])('of which %i is built in cannot be changed or removed', (id) => {
+  test.each([1, 2, 3])('refuse a change and a removal of %i, which is built in', (id) => {
     const registries = make();
     expect(() => registries.apply(manifest({ id }))).toThrow(/built in/);
     expect(() => registries.remove(id)).toThrow(/built in/);

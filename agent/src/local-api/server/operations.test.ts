@@ -59,7 +59,7 @@ describe('operations', () => {
     expect(operations.get(operationId)).toMatchObject({ status: 'failed', error });
   });
 
-  test('that throw at once fail as well', async () => {
+  test('fail as well when their work throws at once', async () => {
     const { operations } = setUp();
     const { operationId } = operations.begin(PULL, () => {
       throw new LocalApiError('NOT_FOUND', 'gone');

@@ -10,14 +10,14 @@ const MOST_KNOWN = 1000;
 /** Operations under way at once; more are refused. */
 const MOST_RUNNING = 64;
 
-export interface OperationError {
+interface OperationError {
   code: ApiErrorCode;
   message: string;
   details?: Record<string, unknown> | undefined;
 }
 
 /** What every operation says of itself, besides the members of its kind; times are RFC 3339. */
-export interface OperationHead {
+interface OperationHead {
   operationId: string;
   status: 'running' | 'succeeded' | 'failed';
   startedAt: string;
@@ -25,13 +25,13 @@ export interface OperationHead {
   error?: OperationError;
 }
 
-export type Operation<M> = OperationHead & M;
+export type LocalOperation<M> = OperationHead & M;
 
 /** The work of an operation: `update` changes members while it runs, and what it returns changes them at its end. */
 export type OperationWork<M> = (update: (members: Partial<M>) => void, signal: AbortSignal) => Promise<Partial<M>>;
 
 interface Known<M> {
-  operation: Operation<M>;
+  operation: LocalOperation<M>;
   /** steady time */
   endedAt?: number;
   /** resolves when it has ended, never rejects */
@@ -58,7 +58,7 @@ export class Operations<M extends object> {
   }
 
   /** Begins one, and returns it as it is now. Throws UNAVAILABLE while too many are under way. */
-  begin(members: M, work: OperationWork<M>): Operation<M> {
+  begin(members: M, work: OperationWork<M>): LocalOperation<M> {
     this.#forget(MOST_KNOWN - 1);
     const running = this.running.length;
     if (running >= MOST_RUNNING)
@@ -73,7 +73,7 @@ export class Operations<M extends object> {
   }
 
   /** Throws NOT_FOUND for an id that is not known: of another kind, of an earlier start of the agent, or too old. */
-  get(operationId: string): Operation<M> {
+  get(operationId: string): LocalOperation<M> {
     this.#forget(MOST_KNOWN);
     const known = this.#known.get(operationId);
     if (!known)
@@ -85,12 +85,12 @@ export class Operations<M extends object> {
   }
 
   /** Those under way, oldest first. */
-  get running(): Operation<M>[] {
+  get running(): LocalOperation<M>[] {
     return [...this.#known.values()].map(({ operation }) => operation).filter(({ status }) => status === 'running');
   }
 
   /** The operation at its end, or as it is when the time is over or the signal fires; ms. */
-  async ended(operationId: string, milliseconds: number, signal?: AbortSignal): Promise<Operation<M>> {
+  async ended(operationId: string, milliseconds: number, signal?: AbortSignal): Promise<LocalOperation<M>> {
     const known = this.#known.get(operationId);
     if (known) {
       const { promise, resolve } = Promise.withResolvers<void>();

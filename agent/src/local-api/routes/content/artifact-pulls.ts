@@ -4,7 +4,7 @@ import { registryIdOf } from '../../../domain/registry-number.ts';
 import type { LocalArtifact, LocalArtifacts } from '../../../local/artifacts.ts';
 import { LocalApiError } from '../../server/errors.ts';
 import { operationReply } from '../../server/fields.ts';
-import type { Operation, Operations } from '../../server/operations.ts';
+import type { LocalOperation, Operations } from '../../server/operations.ts';
 
 /** What a pull says of itself besides what every operation says. */
 export interface ArtifactPullMembers {
@@ -27,7 +27,7 @@ export function beginPull(
   kind: ArtifactKind,
   artifact: LocalArtifact,
   agent: PullingAgent,
-): Operation<ArtifactPullMembers> {
+): LocalOperation<ArtifactPullMembers> {
   requireIdle(kind, artifact.view.name, agent);
   const { name, registryId } = artifact.view;
   const members = { name, registryId: registryIdOf(registryId), progress: 0, bytesDownloaded: 0, bytesTotal: 0 };

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { ARTIFACT_KINDS, type ArtifactKind } from '../../../domain/artifact.ts';
 import type { ArtifactManifest, LocalArtifacts } from '../../../local/artifacts.ts';
 import { LocalApiError, toApiError } from '../../server/errors.ts';
-import type { Operation } from '../../server/operations.ts';
+import type { LocalOperation } from '../../server/operations.ts';
 import { routesWith } from '../../server/route.ts';
 import {
   type ArtifactPullMembers,
@@ -22,7 +22,7 @@ export interface ArtifactDeployDependencies {
 const { upload } = routesWith<ArtifactDeployDependencies>('deploy');
 
 /** A pull that was begun, or why it was not. */
-type BegunPull = Operation<ArtifactPullMembers> | { name: string; error: string };
+type BegunPull = LocalOperation<ArtifactPullMembers> | { name: string; error: string };
 
 /** Models and knowledge that are deployed on this machine by manifests of one or several documents. */
 export const DEPLOY_ARTIFACT_ROUTES = ARTIFACT_KINDS.flatMap((kind) => {

@@ -4,7 +4,7 @@ import { ARTIFACT_KINDS, ARTIFACT_NOUNS, type ArtifactItem, type ArtifactKind } 
 import type { ManifestMicroservice } from '../../../local/manifest.ts';
 import type { Deployment } from '../../../local/own-microservices.ts';
 import type { LocalRow } from '../../../local/row.ts';
-import type { Operation, Operations } from '../../server/operations.ts';
+import type { LocalOperation, Operations } from '../../server/operations.ts';
 import { type ApplyProgress, type ApplyStage, hasArrived, stageOf } from './follow.ts';
 
 /** What an apply says of itself besides what every operation says. */
@@ -62,7 +62,10 @@ function artifactRefusal(microservice: ManifestMicroservice, agent: DeployingAge
 }
 
 /** The models and knowledge that a microservice waits for once it is deployed. */
-export function waitsFor(microservice: ManifestMicroservice, agent: Pick<DeployingAgent, 'artifacts'>): string[] {
+export function artifactsBefore(
+  microservice: ManifestMicroservice,
+  agent: Pick<DeployingAgent, 'artifacts'>,
+): string[] {
   const view = microservice.view('');
   return ARTIFACT_KINDS.flatMap((kind) =>
     (view[kind]?.items ?? [])
@@ -79,7 +82,7 @@ export function applyMicroservice(
   microservice: ManifestMicroservice,
   form: { manifest: string; sourceName?: string | undefined },
   agent: DeployingAgent,
-): Operation<ApplyMembers> {
+): LocalOperation<ApplyMembers> {
   const { name, image, view } = microservice;
   let deployed: LocalRow | undefined;
   // First, so that an apply that cannot be followed changes nothing; its work begins after this function.

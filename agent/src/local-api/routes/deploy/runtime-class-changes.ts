@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { LocalRuntimeClasses, RuntimeClassItem } from '../../../local/runtime-classes.ts';
 import { LocalApiError } from '../../server/errors.ts';
 import { operationReply } from '../../server/fields.ts';
-import type { Operation, Operations } from '../../server/operations.ts';
+import type { LocalOperation, Operations } from '../../server/operations.ts';
 
 /** How far a change of a runtime class is. */
 const STAGES = ['write_config', 'done'] as const;
@@ -40,7 +40,7 @@ export async function changed(
   { kind, name }: Pick<RuntimeClassMembers, 'kind' | 'name'>,
   act: () => Pick<RuntimeClassMembers, 'runtimeClass'>,
   { async, signal }: { async: boolean; signal: AbortSignal },
-): Promise<Operation<RuntimeClassMembers>> {
+): Promise<LocalOperation<RuntimeClassMembers>> {
   const begun = operations.begin({ kind, name, stage: 'write_config' }, async () => ({
     ...act(),
     stage: 'done',

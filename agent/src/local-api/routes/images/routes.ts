@@ -4,7 +4,7 @@ import type { ImageUse, LocalImage } from '../../../engine-port/images.ts';
 import type { PlainFile } from '../../../machine/plain-file.ts';
 import { LocalApiError } from '../../server/errors.ts';
 import { choice, operationReply } from '../../server/fields.ts';
-import type { Operation, Operations } from '../../server/operations.ts';
+import type { LocalOperation, Operations } from '../../server/operations.ts';
 import { routesWith } from '../../server/route.ts';
 import { type PrunableAgent, pruneReply, pruneReport } from '../system/prune-report.ts';
 import { imageRows } from './rows.ts';
