@@ -44,7 +44,7 @@ test('a view of a manifest is one that an agent reads', () => {
   expect([secret, variable]).toEqual([true, { key: 'A', value: '1' }]);
   expect(microserviceViewSchema.parse(made)).toEqual(made);
   expect(made).toMatchObject({
-    ...{ uuid, application: 'skerry-agent', name: 'web', imageId: 'example/web:1', registryId: 1, config: '{"a":1}' },
+    ...{ uuid, application: 'skerry-agent', name: 'web', imageId: 'example/web:1', registryId: -1, config: '{"a":1}' },
     portMappings: [{ internal: 80, external: 8080, protocol: 'tcp' }],
     serviceAccount: { name: 'web', rules: [] },
   });

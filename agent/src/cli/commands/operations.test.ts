@@ -14,7 +14,14 @@ function contextOf(answers: PolledOperation[], change: Partial<CommandContext> =
     return answers.shift();
   };
   const err = (text: string) => void errors.push(text);
-  const context = { client: { call }, err, format: 'human', signal: new AbortController().signal, ...change };
+  const context = {
+    client: { call },
+    err,
+    format: 'human',
+    budget: (usual: number) => usual,
+    signal: new AbortController().signal,
+    ...change,
+  };
   return { asked, errors, context: context as unknown as CommandContext };
 }
 
