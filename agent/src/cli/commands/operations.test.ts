@@ -49,7 +49,7 @@ describe('an operation that a command waits for', () => {
 
   test('continues when the command no longer waits, and the command says so', async () => {
     const { context } = contextOf([]);
-    const late = { code: 'TIMEOUT', message: 'thing: it is not over after 0 minutes' };
+    const late = { code: 'TIMEOUT', message: 'thing: it is not over after 0s' };
     await expect(untilEnded(context, running(0), { ...waiting, budget: -1 })).rejects.toMatchObject(late);
   });
 
