@@ -107,7 +107,10 @@ export function createParts(config: Config, deps: AgentDependencies) {
   };
   const registries = new LocalRegistries({
     ...{ rows: deps.localRegistries, clock, log, changed },
-    usersOf: (number) => [...own.usersOf(({ registryId }) => registryId === number), ...localArtifacts.usersOf(number)],
+    usersOf: (number) => [
+      ...own.namesOfUsers(({ registryId }) => registryId === number),
+      ...localArtifacts.usersOf(number),
+    ],
   });
   const runtimeClasses = new LocalRuntimeClasses({
     ...{ rows: deps.localRuntimeClasses, clock, log },
@@ -192,7 +195,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
   });
   const localArtifacts = new LocalArtifacts({
     ...{ rows: deps.localArtifacts, clock, log, registries, contents: artifacts },
-    boundBy: (kind, name) => own.usersOf((view) => view[kind]?.items.some((item) => item.name === name) === true),
+    boundBy: (kind, name) => own.namesOfUsers((view) => view[kind]?.items.some((item) => item.name === name) === true),
     isWatchdogOn: () => config.watchdogEnabled,
     changed: () => changed(),
   });
@@ -311,7 +314,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     ...{ config, log, machine, identity, responses, membership, actions },
     engineKind: () => supervisor.facts?.kind ?? config.containerEngine,
     microservices: () => supervisor.present,
-    isOwn: (uuid) => own.owns(uuid),
+    isMachinesOwn: (uuid) => own.owns(uuid),
     adopt: () => adoption.adoptNow(supervisor),
     refusal: () => edgeGuard.refusal,
     fetchAuthority: deps.fetchAuthority,

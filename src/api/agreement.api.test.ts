@@ -60,7 +60,7 @@ describe('the API server refuses changes of an identity with the message of the 
   });
 });
 
-test('the API server refuses an Application with the name of what is deployed on machines', async () => {
+test('the API server refuses an Application with the name that machines use for their own microservices', async () => {
   const path = `/apis/${API_VERSION}/namespaces/default/applications?dryRun=All`;
   const create = (name: string) => kube.request('POST', path, manifest('Application', { name }, {}));
   await expect(create('skerry-agent')).rejects.toThrow(/skerry-agent is reserved/);

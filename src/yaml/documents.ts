@@ -31,7 +31,7 @@ const malformed = (message: string) => new YamlError(message);
  * Parses an uploaded file: one document, within `LIMITS`, each of which is checked before the work that it bounds. Throws a
  * YamlError, which never contains the text: that may have secrets.
  */
-export function parseYaml(text: string): unknown {
+export function readYaml(text: string): unknown {
   countTokens(text);
   const { documents, lines } = parse(text);
   const [document] = documents;
@@ -42,7 +42,7 @@ export function parseYaml(text: string): unknown {
 
 /**
  * The documents of a file, each a function that reads it: within `LIMITS` but for those of the whole file. For files of the
- * caller's own machine. Throws as `parseYaml`, as do these functions.
+ * caller's own machine. Throws as `readYaml`, as do these functions.
  */
 export function yamlDocuments(text: string): (() => unknown)[] {
   const { documents, lines } = parse(text);

@@ -7,6 +7,7 @@ import { CHECKS } from '../doctor/doctor.ts';
 import type { Config } from '../domain/config.ts';
 import { views } from '../domain/desired.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
+import { shownUrl } from '../domain/position-lookup.ts';
 import { findEngineUrl } from '../engines/find.ts';
 import { openEngine } from '../engines/open.ts';
 import { CliError, LocalClient } from '../local-api/client.ts';
@@ -58,7 +59,7 @@ export async function supportBundle(
     database: detail,
   }));
   await put('doctor.json', () => diagnose(CHECKS, context));
-  await put('settings.yaml', () => stringify(config));
+  await put('settings.yaml', () => stringify({ ...config, gpsLookupUrl: shownUrl(config.gpsLookupUrl) }));
   await put('policy.yaml', () => readText(config.policyFile) ?? '# none: everything is allowed\n');
   await put('identity.json', () => ({ instance: identity?.instance, node: identity?.node }));
   await put('desired.json', () => summary(responses));

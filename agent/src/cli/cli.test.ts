@@ -1,10 +1,11 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { AgentError } from '../domain/agent-error.ts';
+import { parseConfig } from '../domain/config.ts';
 import { runInProcess } from './_run.ts';
 import { requiredMoment } from './commands/logs.ts';
 import { COMMANDS } from './commands.ts';
@@ -166,13 +167,21 @@ describe('the lists of what this machine has for containers', () => {
   const lines = async (...args: string[]) => (await cli(...args)).out.split('\n');
 
   test('show state, progress, size and age of models and knowledge, and errors below', async () => {
-    const tiny = { name: 'tiny', state: 'Pulling', percentage: 40, repo: 'team/tiny', revision: 'main', lastError: '' };
+    const tiny = {
+      name: 'tiny',
+      source: 'local',
+      state: 'Pulling',
+      percentage: 40,
+      repo: 'team/tiny',
+      revision: 'main',
+      lastError: '',
+    };
     const old = { ...tiny, name: 'old', state: 'Ready', totalBytes: 2_097_152, pulledAt: Date.now() - 200_500 };
     await answering({ models: [{ ...old, resolvedRevision: 'a'.repeat(40), lastError: 'status 503' }, tiny] });
     expect(await lines('model', 'ls')).toEqual([
-      'NAME   STATE         SIZE      AGE      REPO        REVISION   RESOLVED',
-      'old    Ready         2.0 MiB   3m 20s   team/tiny   main       aaaaaaaaaaaa',
-      'tiny   Pulling 40%                      team/tiny   main',
+      'NAME   SOURCE   STATE         SIZE      AGE      REPO        REVISION   RESOLVED',
+      'old    local    Ready         2.0 MiB   3m 20s   team/tiny   main       aaaaaaaaaaaa',
+      'tiny   local    Pulling 40%                      team/tiny   main',
       '',
       'old: status 503',
       '',
@@ -223,4 +232,66 @@ test('doctor works with a configuration file that other commands refuse', async 
   const { code, out } = await cli('doctor');
   expect(code).toBe(1);
   expect(out).toMatch(/FAILED {3}settings .*statusFrequency/);
+});
+
+describe('flags of every command', () => {
+  test('--socket names an agent whose settings cannot be read, and its token is beside it', async () => {
+    const run = join(folder, 'elsewhere');
+    mkdirSync(run);
+    writeFileSync(join(run, 'token'), 'the token\n');
+    writeFileSync(join(folder, 'config.yaml'), 'a: [');
+    const server = createServer(({ headers, url }, response) => {
+      response.end(JSON.stringify({ success: true, data: { subject: headers.authorization, url } }));
+    });
+    await new Promise<void>((resolve) => server.listen(join(run, 'api.sock'), resolve));
+    onTestFinished(() => void server.close());
+    const who = ['auth', 'whoami', '--socket', join(run, 'api.sock')];
+    expect(await cli(...who)).toMatchObject({ code: 0, out: expect.stringContaining('Bearer the token') });
+    expect(await cli(...who, '--quiet')).toEqual({ code: 0, out: '', err: '' });
+    expect((await cli(...who, '--quiet', '-o', 'json')).out).toContain('Bearer the token');
+    expect((await cli(...who, '--verbose')).err).toMatch(/^GET \/v1\/auth\/whoami: 200, \d+ ms\n$/);
+  });
+
+  test('--timeout bounds the wait for an answer', async () => {
+    mkdirSync(join(folder, 'data/run'), { recursive: true });
+    const server = createServer(() => {});
+    await new Promise<void>((resolve) => server.listen(join(folder, 'data/run/api.sock'), resolve));
+    onTestFinished(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+    const { code, err } = await cli('auth', 'whoami', '--timeout', '1s');
+    expect([code, err]).toEqual([
+      1,
+      expect.stringMatching(/^Error\[TIMEOUT\]: .* no answer within 1 s\nGive it more time/),
+    ]);
+    expect((await cli('auth', 'whoami', '--timeout', 'soon')).code).toBe(2);
+    expect((await cli('auth', 'whoami', '--timeout', '25h')).code).toBe(2);
+  });
+});
+
+test('a completion for bash finds commands, commands below commands, flags, and shells', async () => {
+  const { out } = await cli('completion', 'bash');
+  const complete = (...words: string[]) => {
+    const script = `${out}\nCOMP_WORDS=(skerry-agent ${words.join(' ')} '')\nCOMP_CWORD=${words.length + 1}\n_skerry_agent\necho "\${COMPREPLY[@]}"`;
+    return spawnSync('bash', ['-c', script], { encoding: 'utf8' }).stdout.trim().split(' ');
+  };
+  expect(complete()).toEqual(expect.arrayContaining(['status', 'config', 'gps']));
+  expect(complete('config')).toEqual(expect.arrayContaining(['switch', 'cert', '--log-level', '--quiet']));
+  expect(complete('-o', 'gps')).toEqual(['get', 'set']);
+  expect(complete('completion')).toEqual(expect.arrayContaining(['bash', 'zsh', 'fish']));
+});
+
+test.each(['zsh', 'fish'])('a completion for %s names every command', async (shell) => {
+  const { code, out } = await cli('completion', shell);
+  expect(code).toBe(0);
+  for (const { name } of COMMANDS) expect(out).toContain(`'${name}'`);
+});
+
+test('a file of settings is made once, and is valid', async () => {
+  const file = join(folder, 'new.yaml');
+  expect(await cli('init-config', file)).toMatchObject({ code: 0, out: `Wrote ${file}\n` });
+  expect(parseConfig(readFileSync(file, 'utf8'), file)).toMatchObject({ logLevel: 'INFO', unknownNames: [] });
+  expect((await cli('init-config', file)).code).toBe(5);
+  expect((await cli('init-config', file, '--force')).code).toBe(0);
 });

@@ -122,7 +122,9 @@ export const MACHINE_CHECKS = [
     name: 'identity',
     about: 'who this node is',
     problems: {
-      none: warning('Get a join string from the controller and run: skerry-agent provision <join string>'),
+      none: warning(
+        'Nothing, where the machine is to be without a controller. Else get a join string from the controller and run: skerry-agent provision <join string>',
+      ),
       damaged: failed(
         'Restore the file from a backup, or provision the agent again: at its next start it is set aside, and containers run on.',
       ),

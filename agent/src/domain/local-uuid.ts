@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 
 /**
- * The uuid of a microservice that was deployed on this machine. Its form is that of no uuid that a controller makes (RFC 9562,
+ * The uuid of a microservice that was deployed on this machine. No controller makes uuids of this form (RFC 9562,
  * version 8), so that the source of a container is known when nothing else of it is: neither its row nor the database.
  */
 const FORM = /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-8[0-9a-f]{3}-10ca1[0-9a-f]{7}$/;

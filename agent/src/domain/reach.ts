@@ -128,13 +128,13 @@ export class Reach {
     const { policy, ownAddresses } = this.#limits;
     const asked = plainHost(host);
     const place = placeOf(address, ownAddresses());
-    const isOwn = asked === plainHost(this.#host);
-    const furthest = isOwn ? (policy.hostNetwork ? 'machine' : 'private') : this.#own;
+    const isMachinesOwn = asked === plainHost(this.#host);
+    const furthest = isMachinesOwn ? (policy.hostNetwork ? 'machine' : 'private') : this.#own;
     if (!this.names(asked) && PLACES.indexOf(place) > PLACES.indexOf(furthest)) {
-      const whose = isOwn ? `the registry ${host}` : `the registry ${this.#host} leads to ${host}, which`;
-      return `${whose} has the address ${address}, ${WHAT[place]}; only policy.yaml of the machine can allow that, with "${asked}" in "${isOwn ? 'registries' : 'storage'}"`;
+      const whose = isMachinesOwn ? `the registry ${host}` : `the registry ${this.#host} leads to ${host}, which`;
+      return `${whose} has the address ${address}, ${WHAT[place]}; only policy.yaml of the machine can allow that, with "${asked}" in "${isMachinesOwn ? 'registries' : 'storage'}"`;
     }
-    if (isOwn && PLACES.indexOf(place) > PLACES.indexOf(this.#own)) this.#own = place;
+    if (isMachinesOwn && PLACES.indexOf(place) > PLACES.indexOf(this.#own)) this.#own = place;
     return undefined;
   }
 

@@ -1,7 +1,7 @@
 import { certificateProblem } from './certificates.ts';
 import { type Config, SETTING_NAMES, type SettingName } from './config.ts';
 import { coordinatesIn } from './position.ts';
-import { lookupUrlProblem } from './position-lookup.ts';
+import { lookupUrlProblem, shownUrl } from './position-lookup.ts';
 import { isTimeZone } from './time-zone.ts';
 
 /** The machine as values of settings are compared with it. */
@@ -60,10 +60,14 @@ export function settingProblems(
   for (const name of names) {
     const problem =
       problemOf(CHECKS[name], config, facts) ?? (isChange ? problemOf(MOMENTARY[name], config, facts) : undefined);
-    if (problem !== undefined) problems[name] = `${JSON.stringify(config[name])}: ${problem}`;
+    if (problem !== undefined) problems[name] = `${JSON.stringify(shownValue(config, name))}: ${problem}`;
   }
   return problems;
 }
+
+/** The query of an address may be a key. */
+const shownValue = (config: Config, name: SettingName) =>
+  name === 'gpsLookupUrl' ? shownUrl(config.gpsLookupUrl) : config[name];
 
 function problemOf(check: SettingCheck | undefined, config: Config, facts: SettingFacts): string | undefined {
   try {

@@ -2,7 +2,7 @@ import type { Entry } from './entry.ts';
 import { isLocalUuid } from './local-uuid.ts';
 import type { MicroserviceRecord } from './record.ts';
 
-/** What this machine is to run, by what is known of each source. */
+/** What this machine is to run, as far as each source is known. */
 export interface Desired {
   readonly entries: readonly Entry[];
   /** microservices of the machine itself that a person has removed */
@@ -14,7 +14,7 @@ export interface Desired {
 export const NOTHING_KNOWN: Desired = { entries: [], removed: new Set(), isListKnown: false };
 
 /** Whether a microservice is the machine's own, as far as its uuid and its record say. */
-export function isOwn({ uuid, isKept }: Pick<MicroserviceRecord, 'uuid' | 'isKept'>): boolean {
+export function isMachinesOwn({ uuid, isKept }: Pick<MicroserviceRecord, 'uuid' | 'isKept'>): boolean {
   return isLocalUuid(uuid) || isKept === true;
 }
 
@@ -26,5 +26,5 @@ export function isUnwanted(
   { removed, isListKnown }: Pick<Desired, 'removed' | 'isListKnown'>,
   microservice: Pick<MicroserviceRecord, 'uuid' | 'isKept'>,
 ): boolean {
-  return removed.has(microservice.uuid) || (isListKnown && !isOwn(microservice));
+  return removed.has(microservice.uuid) || (isListKnown && !isMachinesOwn(microservice));
 }

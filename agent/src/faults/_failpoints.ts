@@ -61,7 +61,7 @@ DatabaseSync.prototype.exec = function (sql) {
   moment('after commit', 'store');
 };
 
-/** The rows of what is this machine's own. */
+/** The rows of this machine's own microservices. */
 const isRow = (path: unknown) => String(path).includes('/local/') && String(path).endsWith('.json');
 const { renameSync, rmSync } = fs;
 fs.renameSync = (from, to) => {

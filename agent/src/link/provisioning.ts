@@ -32,7 +32,7 @@ export interface ProvisioningDependencies {
   /** why the identity is not used; undefined while it may be */
   refusal(): string | undefined;
   /** whether a microservice is the machine's own, of which the controller does not know */
-  isOwn(uuid: string): boolean;
+  isMachinesOwn(uuid: string): boolean;
   /** fetches the authority that a join string names */
   fetchAuthority(controllerUrl: string, digest: string): Promise<string>;
 }
@@ -63,12 +63,12 @@ export class Provisioning {
    * it: a machine that cannot save it stays a node.
    */
   async deprovision(scope: Scope, signal?: AbortSignal): Promise<{ controllerTold?: boolean }> {
-    const { identity, membership, microservices, isOwn } = this.#deps;
+    const { identity, membership, microservices, isMachinesOwn } = this.#deps;
     const { node } = identity.current;
     if (!node && (scope === 'local' || microservices().length === 0))
       throw new AgentError('CONFLICT', 'the agent is not provisioned');
     return this.#alone(async () => {
-      const removed = scope === 'all' ? microservices().filter((uuid) => !isOwn(uuid)) : [];
+      const removed = scope === 'all' ? microservices().filter((uuid) => !isMachinesOwn(uuid)) : [];
       // It has the key of the membership that ends.
       // Another machine that has the identity leaves without a word: the controller would take it for the node itself.
       const isUsed = this.#deps.refusal() === undefined;

@@ -4,7 +4,7 @@ import type { Digests, SavedName } from '../../../src/wire/sections.ts';
 import { NOTHING_SENT, readResponses, responsesAtEnd, type SavedResponse, type Sent } from '../domain/desired.ts';
 import type { Entry } from '../domain/entry.ts';
 import { desiredEntries, type SentMicroservices, unnamed, type ViewRules } from '../domain/sent-microservices.ts';
-import { isOwn } from '../domain/wanted.ts';
+import { isMachinesOwn } from '../domain/wanted.ts';
 import { errorText } from '../machine/log.ts';
 import type { Database } from '../state/database.ts';
 import { ControllerError } from './client.ts';
@@ -115,7 +115,7 @@ export class SavedResponses {
     this.#notOlderThan = undefined;
   }
 
-  /** Whether the microservices are those of a membership that ended with the scope `local` under an earlier version. */
+  /** Whether the microservices were left by a membership that ended with the scope `local` under an earlier version. */
   get areLeftOver(): boolean {
     const { microservices } = this.#sent;
     return (microservices?.items.length ?? 0) > 0 && this.digests.microserviceList === undefined;
@@ -149,7 +149,7 @@ export class SavedResponses {
   /** Microservices on this machine that a controller placed. */
   #here(): string[] {
     const records = [...this.#deps.database.records().values()];
-    return records.filter((record) => !record.gone && !isOwn(record)).map(({ uuid }) => uuid);
+    return records.filter((record) => !record.gone && !isMachinesOwn(record)).map(({ uuid }) => uuid);
   }
 }
 

@@ -107,7 +107,7 @@ test('a dry run judges and changes nothing', async () => {
   expect(rows.all.size).toBe(0);
 });
 
-test('of two applies at once that ask for different things, one arrives and the other one says that it was replaced', async () => {
+test('one of two different applies at once arrives, and the other one says that it was replaced', async () => {
   let release = () => {};
   const held = new Promise<void>((resolve) => {
     release = resolve;
@@ -136,7 +136,7 @@ test('an image that cannot be had fails the operation with the reason, and what 
 });
 
 describe('a machine takes no microservice', () => {
-  test('that its policy refuses', async () => {
+  test('against its policy', async () => {
     local.agent.setPolicy({ ...OPEN_POLICY, privileged: false });
     const { status, body } = await apply(manifestOf('web', 'example/web:1', { isPrivileged: true }));
     expect([status, body.error?.message]).toEqual([400, expect.stringMatching(/policy.*no privileged containers/)]);
@@ -169,7 +169,7 @@ describe('a removal', () => {
     expect(again.deploymentId).not.toBe(deploymentId);
   });
 
-  test('that is not over keeps the name', async () => {
+  test('keeps the name until it is over', async () => {
     await deployed(manifestOf('web', 'example/web:1'));
     let release = () => {};
     const held = new Promise<void>((resolve) => {
@@ -200,7 +200,7 @@ describe('a removal', () => {
 });
 
 describe('a machine that lost its database', () => {
-  test('keeps what was stopped on it stopped, and the rest running', async () => {
+  test('does not start a microservice that was stopped on it, and stops no other', async () => {
     await deployed(manifestOf('web', 'example/web:1'));
     await deployed(manifestOf('queue', 'example/queue:1'));
     expect(await local.cli('ms', 'stop', 'web')).toMatchObject({ code: 0 });
@@ -214,7 +214,7 @@ describe('a machine that lost its database', () => {
     ]);
   });
 
-  test('and its rows runs on, says what is lost, and is mended by deploying again', async () => {
+  test('as well as a row runs on, names the loss, and is mended by deploying again', async () => {
     const { deploymentId } = await deployed(manifestOf('web', 'example/web:1'));
     const before = await containers();
     rows.remove(String(deploymentId));
@@ -225,7 +225,7 @@ describe('a machine that lost its database', () => {
     expect([await containers(), local.agent.problems]).toEqual([before, []]);
   });
 
-  test('and its rows removes what a person names', async () => {
+  test('as well as a row removes the microservice that a person names', async () => {
     const { deploymentId } = await deployed(manifestOf('web', 'example/web:1'));
     rows.remove(String(deploymentId));
     await beginAgain();
@@ -245,7 +245,7 @@ describe('a machine with a controller', () => {
   const ownUuid = () => [...rows.all.keys()][0] as string;
   const listed = async (source: string) => (await items(`/v1/ms?source=${source}`)).map(({ name }) => name);
 
-  test('has microservices of both sources, and reports those of the controller', async () => {
+  test('has microservices of both sources, and reports the others', async () => {
     expect([await listed('managed'), await listed('local')]).toEqual([['reader'], ['web']]);
     expect(controller.microservice(managed)?.status).toBe('RUNNING');
     expect(controller.microservice(ownUuid())).toBeUndefined();

@@ -80,14 +80,14 @@ describe('a kept microservice', () => {
       expect([adopted, refused.has(uuid)]).toEqual([[], true]);
     });
 
-  test('whose row is damaged is on hold, and can still be taken over', () => {
+  test('is on hold while its row is damaged, and can still be taken over', () => {
     const records = new Map([[uuid, { ...newRecord(uuid), application: 'shop', name: 'kept', isKept: true as const }]]);
     const damaged = { unreadable: new Set([uuid]), records };
     expect(combine(damaged).entries).toEqual([expect.objectContaining({ kind: 'hold', uuid, isKept: true })]);
     expect(combine({ ...damaged, managed: [own] })).toMatchObject({ entries: [own], adopted: [uuid] });
   });
 
-  test('whose row is lost is refused to a controller that sends it with another name', () => {
+  test('is refused to a controller that sends another name, also when its row is lost', () => {
     const records = new Map([[uuid, { ...newRecord(uuid), application: 'shop', name: 'kept', isKept: true as const }]]);
     const other = makeEntry({ uuid, application: 'shop', name: 'other' });
     expect(combine({ records, managed: [other] }).entries).toEqual([]);

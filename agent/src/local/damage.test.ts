@@ -51,7 +51,7 @@ const known: Records = new Map(
   }),
 );
 
-/** The steps of a start with what is in the work folder, once the list of the controller is known. */
+/** The steps of a start with the rows of the work folder, once the list of the controller is known. */
 function steps(records: Records): string[] {
   const { all, unreadable } = openRows(work, localRowSchema);
   let now = 0;

@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import { AGENT_GROUP } from '../../../src/api/names.ts';
 import { structuralOf } from '../../../src/api/normal-form.ts';
 import { withoutNulls } from '../../../src/api/structural.ts';
-import { parseYaml, YamlError } from '../../../src/yaml/documents.ts';
+import { readYaml, YamlError } from '../../../src/yaml/documents.ts';
 import { AgentError } from '../domain/agent-error.ts';
 import { issueText } from '../domain/issue-text.ts';
 
@@ -60,7 +60,7 @@ const hasContent = (part: string): boolean => part.split('\n').some((line) => !/
 
 function documentOf(source: string, schema: z.ZodType): unknown {
   try {
-    return withoutNulls(parseYaml(source), structuralOf(schema));
+    return withoutNulls(readYaml(source), structuralOf(schema));
   } catch (error) {
     if (error instanceof YamlError) throw invalidManifest(`the manifest: ${error.message}`);
     throw error;

@@ -4,11 +4,11 @@ import type { Entry } from '../domain/entry.ts';
 import type { MicroserviceRecord } from '../domain/record.ts';
 import type { LocalRow } from './row.ts';
 
-/** Registries of kept microservices have numbers below this: those of controllers are positive, those of the machine above it. */
+/** Registries of kept microservices have numbers below this: controllers have positive numbers, registries of the machine numbers above it. */
 export const FIRST_KEPT = -1_000_000;
 
 /** A microservice that a controller placed, as it is when its membership ends. */
-export interface Placed {
+export interface PlacedMicroservice {
   uuid: string;
   /** absent: only its container is known */
   entry: Entry | undefined;
@@ -17,7 +17,7 @@ export interface Placed {
 
 /** The row by which a microservice becomes the machine's own. `taken`: numbers of registries that other rows have. */
 export function keptRow(
-  { uuid, entry, record }: Placed,
+  { uuid, entry, record }: PlacedMicroservice,
   registries: ReadonlyMap<number, RegistryView>,
   taken: readonly number[],
   time: string,

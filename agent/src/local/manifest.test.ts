@@ -35,7 +35,7 @@ test('a health check and a limit of swap reach the view', () => {
   });
 });
 
-test('a view of a manifest is one that an agent reads', () => {
+test('an agent reads the view of a manifest', () => {
   const made = view(
     { env: [{ key: 'A', value: '1' }], ports: [{ internal: 80, external: 8080 }] },
     { config: { a: 1 } },
@@ -55,7 +55,7 @@ test('an image without a registry is not pulled, and another registry has a numb
   expect(view({}, { registry: 7 }).registryId).toBe(-7);
 });
 
-test('of both spellings of commands, commands counts', () => {
+test('commands counts where a manifest has cmd as well', () => {
   expect(view({ cmd: ['a'], commands: ['b'] }).commands).toEqual(['b']);
   expect(view({ cmd: ['a'] }).commands).toEqual(['a']);
 });

@@ -10,7 +10,7 @@ import { isLocalUuid, newLocalUuid } from '../domain/local-uuid.ts';
 import type { Observed, Part } from '../domain/part.ts';
 import type { MicroserviceRecord, Records } from '../domain/record.ts';
 import type { ViewRules } from '../domain/sent-microservices.ts';
-import { type Desired, isOwn } from '../domain/wanted.ts';
+import { type Desired, isMachinesOwn } from '../domain/wanted.ts';
 import { errorText } from '../machine/log.ts';
 import type { Rows } from '../state/rows.ts';
 import { combineSources, type RefusedEntry } from './combine.ts';
@@ -109,7 +109,7 @@ export class OwnMicroservices implements Part {
     return { ...sent, registries: new Map([...sent.registries, ...defined, ...own]) };
   }
 
-  /** The views of the controller that count, and those of the machine. */
+  /** The views of the controller that count, and the machine's own. */
   viewsWith(sent: ReadonlyMap<string, MicroserviceView> = new Map()): ReadonlyMap<string, MicroserviceView> {
     if (this.rows.size + this.#refused.size === 0) return sent;
     const own = [...this.rows.values()].flatMap(({ uuid, view }) => (view ? [[uuid, view] as const] : []));
@@ -119,13 +119,19 @@ export class OwnMicroservices implements Part {
   /** Whether a microservice is the machine's own, of which no controller learns. */
   owns(uuid: string): boolean {
     const { rows, observed } = this.#deps;
-    return this.rows.has(uuid) || rows.unreadable.has(uuid) || isOwn(observed.records.get(uuid) ?? { uuid });
+    return this.rows.has(uuid) || rows.unreadable.has(uuid) || isMachinesOwn(observed.records.get(uuid) ?? { uuid });
   }
 
-  /** uuids of microservices that were deployed here, running or not, whose views are such. */
-  usersOf(isUser: (view: MicroserviceView) => boolean): string[] {
+  /** Microservices that were deployed here, running or not, whose views are such. */
+  usersOf(isUser: (view: MicroserviceView) => boolean): { uuid: string; name: string }[] {
     const rows = [...this.rows.values()].filter(({ desiredState }) => desiredState !== 'deleted');
-    return rows.filter(({ origin, view }) => origin === 'deployed' && view && isUser(view)).map(({ uuid }) => uuid);
+    const users = rows.filter(({ origin, view }) => origin === 'deployed' && view && isUser(view));
+    return users.map(({ uuid, application, name }) => ({ uuid, name: `${application}.${name}` }));
+  }
+
+  /** The names of the same, for people. */
+  namesOfUsers(isUser: (view: MicroserviceView) => boolean): string[] {
+    return this.usersOf(isUser).map(({ name }) => name);
   }
 
   /** What the controller learns of microservices: its own, and why entries of it may not run here. */
@@ -162,7 +168,7 @@ export class OwnMicroservices implements Part {
     return problem;
   }
 
-  /** Ends a microservice of the machine for good; what removes its container is the supervision. Throws AgentError. */
+  /** Ends a microservice of the machine for good; the supervision removes its container. Throws AgentError. */
   remove(uuid: string): void {
     saving('nothing was removed', () => this.#deps.rows.save(uuid, this.#deletedRow(uuid)));
     this.#unsaved.delete(uuid);
@@ -256,7 +262,9 @@ export class OwnMicroservices implements Part {
   get #lost(): string[] {
     const { observed, rows } = this.#deps;
     const here = [...observed.records.values(), ...observed.containers.map(({ uuid }) => ({ uuid }))];
-    const lost = here.filter((each) => isOwn(each) && !this.rows.has(each.uuid) && !rows.unreadable.has(each.uuid));
+    const lost = here.filter(
+      (each) => isMachinesOwn(each) && !this.rows.has(each.uuid) && !rows.unreadable.has(each.uuid),
+    );
     return [...new Set(lost.map(({ uuid }) => uuid))];
   }
 

@@ -7,7 +7,7 @@ const viewSchema = microserviceViewSchema.extend({
   volumeMappings: z.array(volumeMappingSchema.extend({ path: z.string().optional() })).default([]),
 });
 
-/** A microservice of the machine itself. Its row is the only copy of what is wanted of it. */
+/** A microservice of the machine itself. No other copy says how it is wanted. */
 export const localRowSchema = z.object({
   uuid: z.string(),
   /** kept: a controller placed it, and left it to the machine when its membership ended */

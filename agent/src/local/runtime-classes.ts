@@ -33,8 +33,8 @@ export interface LocalRuntimeClassesDependencies {
   facts(): Pick<EngineFacts, 'kind' | 'runtimes'> | undefined;
   /** those that the controller sent */
   managed(): readonly RuntimeClassView[];
-  /** uuids of the microservices of this machine that name it */
-  usersOf(name: string): string[];
+  /** the microservices of this machine that name it */
+  usersOf(name: string): { uuid: string; name: string }[];
   /** Applies the desired state again. */
   changed(): void;
 }
@@ -116,9 +116,12 @@ export class LocalRuntimeClasses implements Part {
     if (users.length > 0)
       throw new AgentError(
         'INVALID_ARGUMENT',
-        `the runtime class ${name} is in use by ${users.slice(0, 8).join(', ')}`,
+        `the runtime class ${name} is in use by ${users
+          .slice(0, 8)
+          .map((user) => user.name)
+          .join(', ')}`,
         {
-          details: { runtimeClassName: name, blockingMicroserviceUuids: users },
+          details: { runtimeClassName: name, blockingMicroserviceUuids: users.map(({ uuid }) => uuid) },
         },
       );
   }

@@ -143,8 +143,8 @@ function link(directory: string, name: string, target: string): void {
 function tidy(directory: string, names?: ReadonlySet<string>): void {
   const version = readLink(join(directory, SWITCH));
   for (const name of readdirSync(directory)) {
-    const isOwn = name.startsWith('..');
-    const isKept = isOwn ? name === SWITCH || name === version : (names?.has(name) ?? true);
+    const isMachinesOwn = name.startsWith('..');
+    const isKept = isMachinesOwn ? name === SWITCH || name === version : (names?.has(name) ?? true);
     if (!isKept) rmSync(join(directory, name), { recursive: true, force: true });
   }
 }

@@ -13,8 +13,9 @@ function createFixture({
   desired = [entry],
   isBusy = false,
   unsaved = undefined as string | undefined,
+  known = {} as Partial<MicroserviceRecord>,
 } = {}) {
-  let record: MicroserviceRecord = makeRecord(entry, { lastGood: makeEntry({ revision: 'r-6' }).view });
+  let record: MicroserviceRecord = makeRecord(entry, { lastGood: makeEntry({ revision: 'r-6' }).view, ...known });
   const calls: string[] = [];
   const call = (name: string) => async (id: string) => void calls.push(`${name} ${id}`);
   const actions = new LocalActions({
@@ -57,6 +58,26 @@ test('a local start ends a local stop and the back-off after failures', () => {
   actions.start(UUID);
   expect(record()).toMatchObject({ live: { startedLocally: true } });
   expect([record().stoppedLocally, record().failure, record().crash]).toEqual([undefined, undefined, undefined]);
+});
+
+test('the error of a failed attempt ends with its failure when a person starts again, the error of a crash stays', () => {
+  const failure = {
+    step: 'image',
+    target: 't',
+    count: 1,
+    at: 0,
+    notBefore: 10,
+    reason: 'r',
+    message: 'no image',
+  } as const;
+  for (const [message, error] of [
+    ['no image', undefined],
+    ['exitCode=3', { message: 'exitCode=3', at: 0 }],
+  ] as const) {
+    const { actions, record } = createFixture({ known: { failure, error: { message, at: 0 } } });
+    actions.start(UUID);
+    expect([record().failure, record().error]).toEqual([undefined, error]);
+  }
 });
 
 test('a local restart records the run that is to end', () => {

@@ -1,5 +1,5 @@
 import { AgentError } from '../domain/agent-error.ts';
-import type { MicroserviceRecord } from '../domain/record.ts';
+import { type MicroserviceRecord, withoutFailure } from '../domain/record.ts';
 import type { Desired } from '../domain/wanted.ts';
 import { type Container, runKey } from '../engine-port/container.ts';
 import type { EndPort } from '../engine-port/containers.ts';
@@ -56,9 +56,8 @@ export class LocalActions {
   start(uuid: string): string | undefined {
     const problem = this.#deps.noteStop(uuid, false);
     this.#deps.change(uuid, (record) => ({
-      ...record,
+      ...withoutFailure(record),
       stoppedLocally: undefined,
-      failure: undefined,
       crash: undefined,
       live: { ...record.live, startedLocally: true },
     }));

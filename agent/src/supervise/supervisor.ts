@@ -62,7 +62,7 @@ export interface SupervisorDependencies {
   bootId: string;
   sources(): PlanSources;
   machine: MachineAccess;
-  /** Notes a stop by a person, or its end, of what is the machine's own; returns why that would not survive this process. */
+  /** Notes a stop by a person, or its end, of the machine's own microservices; returns why that would not survive this process. */
   noteStop(uuid: string, isStopped: boolean): string | undefined;
   /**
    * Looks, right after the engine answers and before anything is read for a plan, whether containers of an earlier

@@ -14,14 +14,9 @@ function contextOf(answers: PolledOperation[], change: Partial<CommandContext> =
     return answers.shift();
   };
   const err = (text: string) => void errors.push(text);
-  const context = {
-    client: { call },
-    err,
-    format: 'human',
-    budget: (usual: number) => usual,
-    signal: new AbortController().signal,
-    ...change,
-  };
+  const budget = (usual: number) => usual;
+  const plain = { client: { call }, err, budget, format: 'human', signal: new AbortController().signal };
+  const context = { ...plain, ...change };
   return { asked, errors, context: context as unknown as CommandContext };
 }
 
@@ -48,9 +43,10 @@ describe('an operation that a command waits for', () => {
   });
 
   test('continues when the command no longer waits, and the command says so', async () => {
-    const { context } = contextOf([]);
+    // As --timeout has it.
+    const { context } = contextOf([], { budget: () => -1 });
     const late = { code: 'TIMEOUT', message: 'thing: it is not over after 0s' };
-    await expect(untilEnded(context, running(0), { ...waiting, budget: -1 })).rejects.toMatchObject(late);
+    await expect(untilEnded(context, running(0), waiting)).rejects.toMatchObject(late);
   });
 
   test('is left when the command is interrupted', async () => {

@@ -71,9 +71,9 @@ test('any glob selects the files that its definition says', () => {
   const segments = fc.array(fc.array(piece, { minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 4 });
   const text = segments.map((all) => all.map((one) => one.join('')).join('/'));
   fc.assert(
-    fc.property(text, text, fc.boolean(), (glob, other, isOwn) => {
+    fc.property(text, text, fc.boolean(), (glob, other, isMachinesOwn) => {
       // A path that the glob was made from is selected more often.
-      const path = (isOwn ? glob : other).replaceAll('*', 'a').replaceAll('?', 'b');
+      const path = (isMachinesOwn ? glob : other).replaceAll('*', 'a').replaceAll('?', 'b');
       expect(matchesGlob(glob, path)).toBe(selects(glob, path));
     }),
     { seed: 1, numRuns: 5_000 },

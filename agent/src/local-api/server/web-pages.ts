@@ -10,8 +10,8 @@ const LOOPBACK: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]'
  */
 export function refuseWebPages({ headers, socket }: IncomingMessage): void {
   const host = hostOf(`http://${headers.host ?? 'localhost'}`);
-  const isOwn = LOOPBACK.has(host) || host === AGENT_BRIDGE_HOST || host === socket.localAddress;
-  if (!isOwn)
+  const isMachinesOwn = LOOPBACK.has(host) || host === AGENT_BRIDGE_HOST || host === socket.localAddress;
+  if (!isMachinesOwn)
     throw new LocalApiError(
       'FORBIDDEN',
       `the local API is reached as localhost, by its address, or as ${AGENT_BRIDGE_HOST}`,

@@ -226,7 +226,7 @@ async function prepareImage(
   if (policy === 'never')
     throw new EngineError(
       'ImageMissing',
-      `image ${reference} is not on this machine, and its registry is the local cache`,
+      `image ${reference} is not on this machine, and its registry is the local cache: load the image, or name a registry that has it`,
     );
   try {
     using _turn = await slots.take(reference, signal);

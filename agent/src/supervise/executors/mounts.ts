@@ -29,16 +29,16 @@ export function prepareMounts(
 ): ContainerSpec['mounts'] {
   const user = ownerOf(spec.user, runAsGroup);
   return spec.mounts.map((mount) => {
-    const isOwn = mount.source.startsWith(`${volumesDirectory}/`);
-    const source = isOwn ? mount.source : followLinks(mount.source);
+    const isMachinesOwn = mount.source.startsWith(`${volumesDirectory}/`);
+    const source = isMachinesOwn ? mount.source : followLinks(mount.source);
     const isVolume = VOLUMES.some((folder) => source.startsWith(`${join(volumesDirectory, folder)}/`));
-    if (isOwn && !isVolume) {
+    if (isMachinesOwn && !isVolume) {
       if (!exists(source)) throw new EngineError('Failed', `${source} is not there`);
       return mount;
     }
-    if (isOwn) makeDirectory(volumesDirectory, 0o750);
+    if (isMachinesOwn) makeDirectory(volumesDirectory, 0o750);
     const made = makeDirectory(source, 0o755);
-    if (isOwn) openVolume(source, made, user, volumesDirectory);
+    if (isMachinesOwn) openVolume(source, made, user, volumesDirectory);
     return { ...mount, source };
   });
 }

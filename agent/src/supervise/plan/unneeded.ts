@@ -4,7 +4,7 @@ import { type Container, hasRun, isRunning, latestOf } from '../../engine-port/c
 
 /**
  * The stopped containers that nothing needs: all of a microservice that is not wanted, and of a wanted one those that ran before
- * its latest container. What is not known to be unneeded is needed: a microservice without an entry that may be wanted, a container
+ * its latest container. A container is needed unless it is known to be unneeded: a microservice without an entry that may be wanted, a container
  * that has not run yet, and the container of the last good revision, to which a failed update returns. Pure.
  */
 export function unneededContainers(

@@ -8,7 +8,7 @@ import {
   withoutFailure,
 } from '../../domain/record.ts';
 import { seenRun } from '../../domain/runs.ts';
-import { type Desired, isOwn, isUnwanted } from '../../domain/wanted.ts';
+import { type Desired, isMachinesOwn, isUnwanted } from '../../domain/wanted.ts';
 import { type Container, type EngineSnapshot, latestOf, runKey } from '../../engine-port/container.ts';
 import { backoff, TIMES } from './backoff.ts';
 import { reportedCheck } from './health.ts';
@@ -151,9 +151,9 @@ function withinReach(record: MicroserviceRecord, now: number): MicroserviceRecor
   return failure === record.failure && crash === record.crash ? record : { ...record, failure, crash };
 }
 
-/** What had a container is reported as stopped; what never had one is not reported, nor what is the machine's own. */
+/** What had a container is reported as stopped; what never had one is not reported, nor a microservice of the machine itself. */
 function asGone(record: MicroserviceRecord): MicroserviceRecord | undefined {
-  if (isOwn(record)) return undefined;
+  if (isMachinesOwn(record)) return undefined;
   if (record.gone) return record;
   if (record.generation === 0) return undefined;
   return {

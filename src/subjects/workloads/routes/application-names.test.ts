@@ -5,7 +5,7 @@ import { serveInMemory } from '../../../rest/_server.ts';
 const deps = createMemoryDependencies();
 const sre = (await serveInMemory({ deps })).as('sre');
 
-/** What is deployed on a machine without a controller has this application name there. */
+/** Microservices that are deployed on a machine without a controller have this application name there. */
 test.each(['skerry-agent', 'Skerry-Agent', 'SKERRY-AGENT'])('an application named %s is refused', async (name) => {
   const { status, body } = await sre.post('/application', { json: { name, microservices: [] } });
   expect([status, body.message]).toEqual([400, expect.stringContaining('name')]);

@@ -5,7 +5,7 @@ import type { ManifestMicroservice } from '../../../local/manifest.ts';
 import type { Deployment } from '../../../local/own-microservices.ts';
 import type { LocalRow } from '../../../local/row.ts';
 import type { Operation, Operations } from '../../server/operations.ts';
-import { type ApplyStage, hasArrived, type Progress, stageOf } from './follow.ts';
+import { type ApplyProgress, type ApplyStage, hasArrived, stageOf } from './follow.ts';
 
 /** What an apply says of itself besides what every operation says. */
 export interface ApplyMembers {
@@ -62,7 +62,7 @@ function artifactRefusal(microservice: ManifestMicroservice, agent: DeployingAge
 }
 
 /** The models and knowledge that a microservice waits for once it is deployed. */
-export function notReady(microservice: ManifestMicroservice, agent: Pick<DeployingAgent, 'artifacts'>): string[] {
+export function waitsFor(microservice: ManifestMicroservice, agent: Pick<DeployingAgent, 'artifacts'>): string[] {
   const view = microservice.view('');
   return ARTIFACT_KINDS.flatMap((kind) =>
     (view[kind]?.items ?? [])
@@ -72,7 +72,7 @@ export function notReady(microservice: ManifestMicroservice, agent: Pick<Deployi
 }
 
 /**
- * Deploys a microservice, and begins to follow how far it comes. Its row is durable when this returns: what is wanted then
+ * Deploys a microservice, and begins to follow how far it comes. Its row is durable when this returns: the wish then
  * survives whatever becomes of the operation.
  */
 export function applyMicroservice(
@@ -106,7 +106,7 @@ async function follow(
   signal: AbortSignal,
 ): Promise<Partial<ApplyMembers>> {
   const { uuid } = deployed;
-  const look = (): Progress => ({
+  const look = (): ApplyProgress => ({
     row: agent.own.rows.get(uuid),
     status: agent.microservices()?.find(({ id }) => id === uuid),
   });

@@ -6,8 +6,8 @@ import type { LocalRow } from '../../../local/row.ts';
 export const APPLY_STAGES = ['parsing', 'pulling', 'creating', 'starting', 'persisting', 'done'] as const;
 export type ApplyStage = (typeof APPLY_STAGES)[number];
 
-/** What is known of a microservice that was deployed. */
-export interface Progress {
+/** A deployed microservice as it is now. */
+export interface ApplyProgress {
   /** the row as it is now; absent: it was removed */
   row: LocalRow | undefined;
   /** absent: the supervision has not looked at it yet */
@@ -22,8 +22,8 @@ const STAGES: Readonly<Partial<Record<MicroserviceStatus['status'], ApplyStage>>
   UPDATING: 'starting',
 };
 
-/** The stage that a status stands for; undefined for one that says nothing of it. */
-export const stageOf = ({ status }: Progress): ApplyStage | undefined => status && STAGES[status.status];
+/** The stage that a status stands for; undefined for a status that says nothing of it. */
+export const stageOf = ({ status }: ApplyProgress): ApplyStage | undefined => status && STAGES[status.status];
 
 /** States and reasons by which a microservice does not become what was deployed by itself soon. */
 const ENDS: readonly ((status: MicroserviceStatus) => boolean | undefined)[] = [
@@ -37,7 +37,7 @@ const ENDS: readonly ((status: MicroserviceStatus) => boolean | undefined)[] = [
  * Whether what was deployed runs. Throws an AgentError when that is not to be expected: the row was changed since, or an attempt
  * has failed. Pure.
  */
-export function hasArrived(deployed: LocalRow, { row, status }: Progress): boolean {
+export function hasArrived(deployed: LocalRow, { row, status }: ApplyProgress): boolean {
   if (!row || row.desiredState === 'deleted') throw new AgentError('CONFLICT', 'it was removed meanwhile');
   if (row.generation !== deployed.generation)
     throw new AgentError('CONFLICT', 'another manifest was applied meanwhile');

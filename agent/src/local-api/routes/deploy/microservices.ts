@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { routesWith } from '../../server/route.ts';
 import { type RemovingAgent, removeMicroservice } from '../microservices/remove.ts';
-import { applyMicroservice, type DeployingAgent, judgedManifest, notReady } from './deploy-microservice.ts';
+import { applyMicroservice, type DeployingAgent, judgedManifest, waitsFor } from './deploy-microservice.ts';
 import { APPLY_STAGES } from './follow.ts';
 import { deployedItem, deployedReply, findRow, type RowAgent } from './microservice-rows.ts';
 
@@ -91,7 +91,7 @@ export const DEPLOY_MICROSERVICE_ROUTES = [
 
 function judged(microservice: Awaited<ReturnType<typeof judgedManifest>>, agent: DeployingAgent) {
   const { name, apiVersion, image } = microservice;
-  const waits = notReady(microservice, agent);
+  const waits = waitsFor(microservice, agent);
   return {
     valid: true as const,
     kind: 'Microservice' as const,

@@ -22,7 +22,7 @@ export interface ChangedSettings {
   /** why a setting was not changed, by its name as it was given */
   errorMap: Record<string, string>;
   restartNeeded: string[];
-  /** what is wrong with a setting that was changed, for people */
+  /** why a setting that was changed may not do what was meant, for people */
   warning?: string;
 }
 
@@ -35,7 +35,7 @@ interface MovableAgent {
   controlled(): AgentConfig;
 }
 
-/** What changes of the file of settings need. */
+/** The needs of changes of the file of settings need. */
 export interface SettingsWriter {
   file: string;
   facts: SettingFacts;
@@ -47,7 +47,7 @@ export interface SettingsWriter {
 type Changes = Partial<Record<SettingName, unknown>>;
 
 /**
- * Writes settings to the file and makes the agent take them. What is not valid is left out. Throws AgentError, and changes
+ * Writes settings to the file and makes the agent take them. Settings that are not valid are left out. Throws AgentError, and changes
  * nothing, when the file or the identity, which has the address of the controller, cannot be saved.
  */
 export async function changeSettings(set: Record<string, unknown>, writer: SettingsWriter): Promise<ChangedSettings> {
