@@ -19,8 +19,6 @@ export interface OwnArtifacts {
   readonly unreadable: ReadonlySet<string>;
 }
 
-export const NO_OWN_ARTIFACTS: OwnArtifacts = { views: { models: [], knowledge: [] }, unreadable: new Set() };
-
 /** A name becomes one segment of paths on this machine and in containers. */
 const ARTIFACT_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
 

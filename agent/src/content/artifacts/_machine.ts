@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type MicroserviceView, microserviceViewSchema, registryViewSchema } from '../../../../src/wire/agent.ts';
 import { type ArtifactStatus, type ArtifactView, artifactViewSchema } from '../../../../src/wire/artifacts.ts';
-import { type ArtifactKind, NO_OWN_ARTIFACTS } from '../../domain/artifact.ts';
+import type { ArtifactKind, OwnArtifacts } from '../../domain/artifact.ts';
 import type { DiskRoom } from '../../domain/disk-room.ts';
 import type { Entry } from '../../domain/entry.ts';
 import type { Observed } from '../../domain/part.ts';
@@ -17,6 +17,8 @@ import { bufferedSink, createLog } from '../../machine/log.ts';
 import { type ArtifactSources, Artifacts } from './artifacts.ts';
 import { Projections } from './projection.ts';
 import { ArtifactStore } from './store.ts';
+
+export const NO_OWN_ARTIFACTS: OwnArtifacts = { views: { models: [], knowledge: [] }, unreadable: new Set() };
 
 /** The directories of one machine, and what its controller and its engine say; the process on it can be started anew. */
 export class TestMachine implements AsyncDisposable {

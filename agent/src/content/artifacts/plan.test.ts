@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { artifactFingerprint } from '../../../../src/wire/artifacts.ts';
-import { NO_OWN_ARTIFACTS } from '../../domain/artifact.ts';
-import { makeArtifact } from './_machine.ts';
+import { makeArtifact, NO_OWN_ARTIFACTS } from './_machine.ts';
 import { type ArtifactPlanInput, planArtifacts } from './plan.ts';
 import { projectedName } from './projection.ts';
 import { type ArtifactRecord, artifactKey } from './record.ts';

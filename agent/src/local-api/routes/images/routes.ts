@@ -265,7 +265,7 @@ function loadOperation() {
 }
 
 /** A file that no operation reads is closed. */
-async function beginOrClose<T>(file: PlainFile, begin: () => Operation<T>): Promise<Operation<T>> {
+async function beginOrClose<T>(file: PlainFile, begin: () => LocalOperation<T>): Promise<LocalOperation<T>> {
   try {
     return begin();
   } catch (error) {
