@@ -216,6 +216,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     stateOf: (uuid) => supervisor.statuses()?.find(({ id }) => id === uuid),
     runsOf: (uuid) => supervisor.record(uuid)?.runs,
     isSystem: (uuid) => supervisor.record(uuid)?.isSystem === true,
+    isOwn: (uuid) => own.owns(uuid),
   });
   const tunnel = new Tunnel({
     ...{ client: deps.ssh, clock, random, log },

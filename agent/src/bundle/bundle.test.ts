@@ -3,6 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'n
 import type { Server } from 'node:http';
 import { join } from 'node:path';
 import { beforeEach, expect, test } from 'vitest';
+import { z } from 'zod';
 import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { testDependencies } from '../_agent.ts';
 import { createAgent } from '../app.ts';
@@ -22,6 +23,7 @@ import { localMachine } from '../machine/machine.ts';
 import { filesOnDisk } from '../machine/mounted-files.ts';
 import { ownLogReader } from '../machine/own-log.ts';
 import { identityFile } from '../state/identity.ts';
+import { openRows } from '../state/rows.ts';
 import { openSqliteDatabase } from '../state/sqlite-database.ts';
 import { masker } from './secrets.ts';
 
@@ -64,6 +66,9 @@ test('a support bundle describes the agent and contains none of its secrets', as
     `{"message":"Login with ${CANARY}-registry failed"}\n{"message":"It said ${CANARY}-mounted, or ${MOUNTED}"}\n`,
   );
   mkdirSync(config.diskDirectory);
+  openRows(join(config.diskDirectory, 'local/registries'), z.any()).save('4', { password: `${CANARY}-of-the-machine` });
+  const env = [{ key: 'API_KEY', value: `${CANARY}-deployed` }];
+  openRows(join(config.diskDirectory, 'local/microservices'), z.any()).save('a', { view: { env } });
   await using controller = await new FakeController().listen();
   controller.registries = [
     { id: 5, url: 'https://registry.example.com', username: 'robot', password: `${CANARY}-registry`, type: 'oci' },
@@ -121,6 +126,7 @@ test('a support bundle describes the agent and contains none of its secrets', as
     log.warn(
       {
         error: `env FROM_SECRET=${CANARY}-secret "quoted" is refused; Authorization: Bearer ${CANARY}.bearer`,
+        local: `${CANARY}-of-the-machine ${CANARY}-deployed`,
         join: `skerry://host:51121/${CANARY}-key?tls=1`,
       },
       'Step failed',

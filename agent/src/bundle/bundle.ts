@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { stringify } from 'yaml';
 import { makeTar } from '../../../src/lib/tar/write.ts';
@@ -15,6 +16,7 @@ import { readTail, readText } from '../machine/disk.ts';
 import { open, readAll } from '../machine/http.ts';
 import { errorText } from '../machine/log.ts';
 import { logFiles } from '../machine/log-files.ts';
+import { rowTexts } from '../state/rows.ts';
 import { knownSecrets, masker } from './secrets.ts';
 
 const LOG_BYTES = 2 * 1024 * 1024;
@@ -76,7 +78,9 @@ export async function supportBundle(
   for (const file of config.logDirectory ? logFiles(config.logDirectory).slice(-2) : [])
     await put(`logs/${file.name}`, () => readTail(file.path, LOG_BYTES));
 
-  const mask = masker(knownSecrets({ identity, token: readable(config.tokenFile), documents: responses }));
+  const rows = [...rowTexts(join(config.diskDirectory, 'local'))].map(([path, body]) => [path, { body }] as const);
+  const documents = new Map([...responses, ...rows]);
+  const mask = masker(knownSecrets({ identity, token: readable(config.tokenFile), documents }));
   const modified = Date.now() / 1000;
   const entries = [...files].map(([name, text]) => ({
     ...({ path: `skerry-support/${name}`, type: 'file', mode: 0o600, modified } as const),

@@ -47,6 +47,7 @@ export async function startSessions(stack: Stack, { engine, container, ...deps }
     stateOf: () => undefined,
     runsOf: () => undefined,
     isSystem: () => false,
+    isOwn: () => false,
     ...deps,
   });
   const subscription = stack.places.subscribe(() => sessions.changed());

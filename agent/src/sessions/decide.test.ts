@@ -15,6 +15,7 @@ const OPEN = {
   policy: { exec: true, logs: true },
   others: 0,
   isSystem: (uuid: string) => uuid === 'system',
+  isOwn: (uuid: string) => uuid === 'own',
 };
 
 const exec = (id: string, agentConnected = false, microserviceUuid = 'm'): Listed =>
@@ -65,6 +66,13 @@ test('the policy refuses sessions of one kind, and ends those that it no longer 
   ]);
   const noLogs = { ...OPEN, policy: { exec: true, logs: false } };
   expect(decide([logs('b')], [], noLogs).begin[0]?.refusal).toBe('the policy of the machine allows no log sessions');
+});
+
+test('a controller gets no session of a microservice of the machine itself, and loses the session of a microservice that becomes one', () => {
+  const refusal = 'this microservice belongs to its machine, and not to a controller';
+  const session = exec('a', false, 'own');
+  expect(decide([session], [], OPEN).begin).toEqual([{ session, refusal }]);
+  expect(decide([session], [present('a')], OPEN).end).toEqual([{ id: 'a', refusal }]);
 });
 
 test('sessions beyond the limit are refused', () => {

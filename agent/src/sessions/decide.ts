@@ -42,7 +42,7 @@ export function limitRefusal(count: number, isKept: boolean): string | undefined
 /**
  * Which sessions begin, connect again and end, by the list that was asked for at a time: what has happened here since then
  * is not in it. `others`: sessions that no controller lists, which count against the limit. `isSystem`: whether a microservice
- * belongs to the system.
+ * belongs to the system. `isOwn`: whether it belongs to the machine itself, of which no controller learns.
  */
 export function decide(
   listed: readonly Listed[],
@@ -52,19 +52,25 @@ export function decide(
     policy,
     others,
     isSystem,
+    isOwn,
   }: {
     askedAt: number;
     policy: Pick<Policy, 'exec' | 'logs'>;
     others: number;
     isSystem: (microservice: string) => boolean;
+    isOwn: (microservice: string) => boolean;
   },
 ): SessionDecision {
+  const ownRefusal = (session: Listed | undefined) =>
+    session?.microservice !== undefined && isOwn(session.microservice)
+      ? 'this microservice belongs to its machine, and not to a controller'
+      : undefined;
   const decision: SessionDecision = { begin: [], reconnect: [], end: [] };
   const byId = new Map(listed.map((session) => [session.id, session]));
   for (const { id, kind, connectedAt, isOver } of present) {
     if (isOver) continue;
     const session = byId.get(id);
-    const refusal = policyRefusal(kind, policy);
+    const refusal = policyRefusal(kind, policy) ?? ownRefusal(session);
     if (!session || refusal) decision.end.push({ id, refusal });
     else if (!session.agentConnected && connectedAt !== undefined && connectedAt < askedAt) decision.reconnect.push(id);
   }
@@ -73,7 +79,7 @@ export function decide(
   for (const session of byId.values()) {
     if (known.has(session.id) || session.agentConnected) continue;
     const isKept = session.microservice !== undefined && isSystem(session.microservice);
-    const refusal = policyRefusal(session.kind, policy) ?? limitRefusal(count, isKept);
+    const refusal = policyRefusal(session.kind, policy) ?? ownRefusal(session) ?? limitRefusal(count, isKept);
     if (!refusal) count += 1;
     decision.begin.push({ session, refusal });
   }

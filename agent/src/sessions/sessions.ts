@@ -26,6 +26,8 @@ export interface SessionsDependencies extends Omit<SessionContext, 'dial'> {
   policy(): Policy;
   /** whether a microservice belongs to the system */
   isSystem(uuid: string): boolean;
+  /** whether a microservice belongs to the machine itself */
+  isOwn(uuid: string): boolean;
 }
 
 type Client = Pick<ControllerClient, 'document' | 'socket'>;
@@ -171,6 +173,7 @@ export class Sessions {
     const decision = decide(listed ?? [], present, {
       ...{ askedAt, others, policy: this.#deps.policy() },
       isSystem: this.#deps.isSystem,
+      isOwn: this.#deps.isOwn,
     });
     for (const { id, refusal } of decision.end) {
       const run = this.#entries.get(id)?.run;

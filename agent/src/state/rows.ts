@@ -60,6 +60,14 @@ export function openRows<T>(directory: string, schema: z.ZodType<T>): Rows<T> {
   };
 }
 
+/** The JSON texts of the rows in the folders of a directory, damaged ones too, for a search; by path. */
+export function rowTexts(directory: string): Map<string, string> {
+  const paths = listDirectory(directory).flatMap((folder) =>
+    listDirectory(join(directory, folder)).map((name) => join(directory, folder, name)),
+  );
+  return new Map(paths.map((path) => [path, readText(path)?.split('\n')[1] ?? '']));
+}
+
 /** The digest tells a damaged row from another one: a flipped bit may leave valid JSON. */
 function sealed(row: unknown): string {
   const text = JSON.stringify(row);
