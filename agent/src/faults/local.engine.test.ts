@@ -120,7 +120,10 @@ describe('an agent that is killed at any write of', () => {
           await observer.read();
           await arm(at);
           const { code } = await act();
-          const wasKilled = home.process?.signalCode === 'SIGKILL';
+          const isDead = () => home.process?.signalCode === 'SIGKILL';
+          // The command may notice the end of the agent before this process does.
+          if (code !== 0) await until(`the end of the agent at moment ${at}`, isDead);
+          const wasKilled = isDead();
           if (!wasKilled) expect(code).toBe(0);
           else {
             deaths++;
