@@ -1,3 +1,4 @@
+import { createTokenBuckets } from '../../src/lib/token-bucket.ts';
 import type { MicroserviceView } from '../../src/wire/agent.ts';
 import type { AgentDependencies } from './dependencies.ts';
 import type { ArtifactItem, ArtifactKind } from './domain/artifact.ts';
@@ -99,6 +100,7 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     },
     /** Stops all containers within so many ms; they stay stopped until the agent starts again. */
     drain: (milliseconds: number) => supervisor.drain(milliseconds),
+    positionChanges: createTokenBuckets({ clock, perSecond: 1 / 60, burst: 5 }),
     /** Wakes the reporter: the state of this machine has changed. */
     changed: () => link.changed(),
     /** milliseconds that the controller's clock is ahead of the agent's, 0 while unknown */
@@ -130,6 +132,12 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     /** The view of a microservice, as it was last sent or deployed, or as it last ran. */
     view: (uuid: string): MicroserviceView | undefined =>
       own.viewsWith(responses.sent.microservices?.views).get(uuid) ?? supervisor.record(uuid)?.lastGood,
+    /** The view of a microservice that a controller wants here, for what its role grants. */
+    viewWithRules: (uuid: string): MicroserviceView | undefined => {
+      const isWanted = supervisor.desired.some((entry) => entry.uuid === uuid) || !supervisor.isUnwanted(uuid);
+      if (own.owns(uuid) || !isWanted) return undefined;
+      return responses.sent.microservices?.views.get(uuid) ?? supervisor.record(uuid)?.lastGood;
+    },
     /** who wants a microservice: a controller, or the machine itself */
     sourceOf: (uuid: string): 'managed' | 'local' => (own.owns(uuid) ? 'local' : 'managed'),
     /** the microservices of the machine itself */

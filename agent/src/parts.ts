@@ -97,6 +97,8 @@ export function createParts(config: Config, deps: AgentDependencies) {
   });
   const own = new OwnMicroservices({
     ...{ rows: deps.ownMicroservices, clock, log, observed: supervisor },
+    settle: () => membership.clear(),
+    isEnding: () => identity.current.ending !== undefined,
     registries: () => registries.views,
     runtimeOf: (name) => runtimeClasses.runtimeOf(name),
     changed: () => changed(),

@@ -11,6 +11,7 @@ import type { TunnelView } from '../../../src/wire/tunnel.ts';
 import { volumeMountViewSchema } from '../../../src/wire/volume-mounts.ts';
 import { jsonOr } from './json.ts';
 import { isPlainName } from './names.ts';
+import { isOfMachine } from './registry-number.ts';
 import { readMicroservices, type SentMicroservices } from './sent-microservices.ts';
 import { readFileSets, type SentFileSet } from './system-files.ts';
 import type { SentVolumeMount } from './volume-mounts.ts';
@@ -49,6 +50,10 @@ interface Handler<Value> {
   atEnd: 'empty' | 'nothing';
 }
 
+/** What a controller sends has no number of the machine's own registries. */
+const isOfController = ({ id }: Pick<RegistryView, 'id'>): boolean => !isOfMachine(id);
+const hasItsRegistry = ({ registryId }: Pick<ArtifactView, 'registryId'>): boolean => !isOfMachine(registryId);
+
 /** A row for each response that the agent saves. */
 const HANDLERS: { [Name in SavedName]: Handler<Sent[Name]> } = {
   config: { read: readSettings, absent: {}, atEnd: 'nothing' },
@@ -63,7 +68,7 @@ const HANDLERS: { [Name in SavedName]: Handler<Sent[Name]> } = {
   registries: {
     read: (document) => {
       const { data } = RESPONSES.registries.schema.safeParse(document);
-      return data && new Map(data.registries.map((registry) => [registry.id, registry]));
+      return data && new Map(data.registries.filter(isOfController).map((registry) => [registry.id, registry]));
     },
     absent: new Map(),
     atEnd: 'nothing',
@@ -82,7 +87,7 @@ const HANDLERS: { [Name in SavedName]: Handler<Sent[Name]> } = {
     atEnd: 'empty',
   },
   models: {
-    read: (document) => RESPONSES.models.schema.safeParse(document).data?.models,
+    read: (document) => RESPONSES.models.schema.safeParse(document).data?.models.filter(hasItsRegistry),
     absent: undefined,
     atEnd: 'empty',
   },
@@ -93,7 +98,7 @@ const HANDLERS: { [Name in SavedName]: Handler<Sent[Name]> } = {
   },
   tunnel: { read: readTunnel, absent: undefined, atEnd: 'nothing' },
   knowledge: {
-    read: (document) => RESPONSES.knowledge.schema.safeParse(document).data?.knowledge,
+    read: (document) => RESPONSES.knowledge.schema.safeParse(document).data?.knowledge.filter(hasItsRegistry),
     absent: undefined,
     atEnd: 'empty',
   },

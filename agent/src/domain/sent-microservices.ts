@@ -8,6 +8,7 @@ import {
 import { containerDigest } from './digest.ts';
 import { type Entry, type HoldEntry, POLICY_REFUSED } from './entry.ts';
 import { isPlainName } from './names.ts';
+import { isOfMachine } from './registry-number.ts';
 import type { Resolution } from './volume-mounts.ts';
 
 /** The list of microservices that the controller sent, as far as this agent can read it. */
@@ -34,9 +35,15 @@ export interface ViewRules {
 /** Unreadable is not the same as absent. */
 const UNREADABLE_RETAIN_UNLISTED: RetainUnlisted = { reason: 'DatastoreRestored', acceptEpoch: '', position: '' };
 
+/** A view of a controller. With a number of the machine's own registries it would get the credentials of the machine. */
+const sentViewSchema = microserviceViewSchema.refine(({ registryId }) => !isOfMachine(registryId), {
+  path: ['registryId'],
+  error: 'a registry of a controller has a positive number',
+});
+
 /** Reads a response. An item that cannot be read becomes a hold and does not affect the others. */
 export function readMicroservices(list: readonly unknown[], retainUnlisted: unknown): SentMicroservices {
-  const read = list.map((item) => ({ item, view: microserviceViewSchema.safeParse(item) }));
+  const read = list.map((item) => ({ item, view: sentViewSchema.safeParse(item) }));
   return {
     items: read.flatMap(({ item, view }) => itemOf(item, view) ?? []),
     views: new Map(read.flatMap(({ view: { data } }) => (data ? [[data.uuid, data]] : []))),
@@ -50,7 +57,7 @@ export function readMicroservices(list: readonly unknown[], retainUnlisted: unkn
 
 function itemOf(
   item: unknown,
-  view: ReturnType<typeof microserviceViewSchema.safeParse>,
+  view: ReturnType<typeof sentViewSchema.safeParse>,
 ): SentMicroservices['items'][number] | undefined {
   const { uuid, delete: deleted } = (item ?? {}) as { uuid?: unknown; delete?: unknown };
   if (typeof uuid !== 'string' || deleted === true) return undefined;

@@ -7,9 +7,12 @@ import { until } from '../engines/_contract.ts';
 import { MemoryEngine } from '../engines/memory/_engine.ts';
 import { FakeController } from '../link/_fake-controller.ts';
 import type { Scope } from '../link/membership.ts';
+import type { LocalRow } from '../local/row.ts';
 import { memoryIdentity } from '../state/_identity.ts';
+import { memoryRows } from '../state/_rows.ts';
 import { type Database, memoryDatabase } from '../state/database.ts';
 import type { IdentityStore } from '../state/identity.ts';
+import { makeView } from '../supervise/plan/_util.ts';
 
 /**
  * A machine that leaves its controller, with a fault at each write: status, provision and deprovision agree on whether it is a
@@ -140,3 +143,65 @@ for (const [scope, writes] of Object.entries(WRITES) as [Scope, number[]][])
 
     test('has no further write than those that fail here', () => expect(hasFailed).toBe(false));
   });
+
+/** Manifest and view of a microservice of the machine. */
+const deployed = {
+  name: 'web',
+  view: (of: string) => makeView({ uuid: of, application: 'skerry-agent', name: 'web' }),
+  manifest: '',
+};
+
+test('a microservice that is deployed after an end that could not be saved whole runs on after the next start', async () => {
+  const rows = memoryRows<LocalRow>();
+  const begin = () => {
+    const { database, identity } = disk;
+    const own = {
+      ...{ folder: '/nowhere', random: () => 0, engine: () => engine, database, identity },
+      ownMicroservices: rows,
+    };
+    const agent = createTestAgent(own);
+    end = runAgent(agent);
+    return agent;
+  };
+  const agent = begin();
+  await agent.provision(controller.joinString);
+  await until('RUNNING', () => controller.microservice(uuid)?.status === 'RUNNING');
+  // The write that decides is saved, and the others are not.
+  disk.failAt(3);
+  await agent.deprovision('all');
+  expect(agent.identity).toMatchObject({ ending: 'all' });
+  expect(() => agent.own.deploy(deployed)).toThrow(/nothing was deployed/);
+  disk.repair();
+  agent.own.deploy(deployed);
+  await until('the microservice', () => engine.running().size === 1 && !engine.running().has(uuid));
+  await end();
+  const later = begin();
+  await until('a look', () => later.supervisor.hasLooked && later.supervisor.pending === 0);
+  expect(engine.running().size).toBe(1);
+  expect([...rows.all.values()]).toMatchObject([{ name: 'web', desiredState: 'running' }]);
+});
+
+test('a removal whose row stays on the disk is looked at no more often', async () => {
+  const rows = memoryRows<LocalRow>();
+  const { database, identity } = disk;
+  const remove = () => {
+    throw new Error('read-only file system');
+  };
+  const own = { ...rows, remove };
+  const agent = createTestAgent({
+    ...{ folder: '/nowhere', random: () => 0, engine: () => engine, database, identity },
+    ownMicroservices: own,
+  });
+  end = runAgent(agent);
+  await until('a look', () => agent.supervisor.hasLooked);
+  const { row } = agent.own.deploy(deployed);
+  await until('the microservice', () => engine.running().size === 1);
+  agent.own.remove(row.uuid);
+  await until('the removal', () => engine.running().size === 0 && agent.supervisor.pending === 0);
+  let looks = 0;
+  agent.supervisor.onChange(() => {
+    looks++;
+  });
+  for (let turn = 0; turn < 200; turn++) await new Promise((resolve) => setImmediate(resolve));
+  expect(looks).toBeLessThan(20);
+});

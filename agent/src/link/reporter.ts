@@ -54,8 +54,12 @@ export class Reporter {
     this.#deps = deps;
   }
 
-  /** Problems that keep the agent from doing its work. */
+  /** Problems that keep the agent from doing its work, for people on the machine. */
   get problems(): string[] {
+    return [...this.#reported, ...this.#deps.parts.flatMap(({ ownProblems = [] }) => ownProblems)];
+  }
+
+  get #reported(): string[] {
     const { identity, inventory, supervisor, parts, link, fileProblems } = this.#deps;
     const { node } = identity.current;
     const orphans = orphanProblem(inventory.orphans, node?.uuid) ?? [];
@@ -72,7 +76,7 @@ export class Reporter {
       measured: figures && { figures, duration: clock.wall() - startedAt },
       startedAt,
       phase: this.#deps.phase(),
-      problems: this.problems,
+      problems: this.#reported,
       engineProblem: supervisor.engineProblem,
       microservices: this.#deps.reported(inventory.microservices()),
       microserviceList: responses.digests.microserviceList,

@@ -1,5 +1,6 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { atEnd } from '../../../testing/at-end.ts';
@@ -172,6 +173,25 @@ describe('a revocation', () => {
     expect(other.isClosed).toBe(false);
     // A microservice whose connection ended opens another one with its new token.
     expect((await openControl(local.port, tokenOf(web))).isClosed).toBe(false);
+  });
+
+  test('ends a request whose body is still on its way', async () => {
+    const token = tokenOf(web);
+    const head = ['POST /v1/ms/nobody/kill HTTP/1.1', 'host: localhost', `authorization: Bearer ${token}`];
+    const socket = connect({ host: '127.0.0.1', port: local.port });
+    atEnd(() => socket.destroy());
+    let said = '';
+    socket.on('data', (piece: Buffer) => {
+      said += piece.toString();
+    });
+    socket.write(
+      `${[...head, 'content-type: application/json', 'content-length: 2', 'expect: 100-continue'].join('\r\n')}\r\n\r\n`,
+    );
+    await until('the agent to wait for the body', () => said.includes('100 Continue'));
+    const { jti } = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString());
+    expect((await local.ask('POST', '/v1/auth/tokens/revoke', { jti })).status).toBe(200);
+    socket.write('{}');
+    await until('the answer', () => said.includes('HTTP/1.1 401'));
   });
 
   test('shows in the list of tokens, which has no token', async () => {

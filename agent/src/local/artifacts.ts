@@ -73,7 +73,7 @@ export class LocalArtifacts implements Part {
     return this.#own;
   }
 
-  get problems(): string[] {
+  get ownProblems(): string[] {
     return ARTIFACT_KINDS.flatMap((kind) =>
       [...this.#deps.rows[kind].unreadable].map(
         ([uuid, why]) =>

@@ -30,6 +30,8 @@ export interface Sources {
   unreadable: ReadonlySet<string>;
   records: Records;
   rules: ViewRules;
+  /** the list is of a controller whose membership has ended: it takes nothing over */
+  isEnding?: boolean;
 }
 
 /**
@@ -50,7 +52,9 @@ export function combineSources(sources: Sources): Combination {
       refused.set(entry.uuid, { ...refusal, ...namesOf(entry) });
       return [];
     }
-    if (rows.has(entry.uuid) || unreadable.has(entry.uuid)) adopted.push(entry.uuid);
+    const isHere = rows.has(entry.uuid) || unreadable.has(entry.uuid);
+    if (isHere && sources.isEnding) return [];
+    if (isHere) adopted.push(entry.uuid);
     return [isReserved(entry) ? reservedHold(entry) : entry];
   });
   const taken = new Set(adopted);

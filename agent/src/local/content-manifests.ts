@@ -66,7 +66,7 @@ const REGISTRY_RULES: readonly ((spec: RegistrySpec) => string | undefined | fal
 
 /** Whether a text is a list of certificates that can be read. */
 function isBundle(ca: string): boolean {
-  if (!/^[A-Za-z0-9+/\s]+=*\s*$/.test(ca)) return false;
+  if (!/^[A-Za-z0-9+/]+=*$/.test(ca.replace(/\s/g, ''))) return false;
   const pem = Buffer.from(ca, 'base64').toString('latin1');
   const certificates = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
   try {

@@ -38,6 +38,10 @@ export interface OwnMicroservicesDependencies {
   runtimeOf(name: string): string;
   /** Applies the desired state again. */
   changed(): void;
+  /** Completes the end of a membership before something is ordered: it would be done over the order later. Throws when it cannot. */
+  settle(): void;
+  /** whether the end of a membership is not complete yet */
+  isEnding(): boolean;
 }
 
 /** A microservice as it is to be deployed on this machine. */
@@ -72,7 +76,7 @@ export class OwnMicroservices implements Part {
 
   /** What the machine is to run, with the entries of the controller; undefined: its list is not known. */
   desired(managed: readonly Entry[] | undefined, rules: ViewRules): Desired {
-    const { rows, observed, log } = this.#deps;
+    const { rows, observed, log, isEnding } = this.#deps;
     const unreadable = new Set(rows.unreadable.keys());
     const combination = combineSources({
       managed,
@@ -80,6 +84,7 @@ export class OwnMicroservices implements Part {
       unreadable,
       records: observed.records,
       rules,
+      isEnding: isEnding(),
     });
     for (const uuid of combination.adopted) {
       log.info({ uuid }, 'The controller has taken over a microservice that the machine had kept');
@@ -146,7 +151,7 @@ export class OwnMicroservices implements Part {
     return statuses && [...statuses.filter(({ id }) => !this.owns(id)), ...refused];
   }
 
-  get problems(): string[] {
+  get ownProblems(): string[] {
     const lost = this.#lost.map((uuid) => `${this.#called(uuid)}: its file on this machine is lost`);
     const damaged = [...this.#deps.rows.unreadable].map(([uuid, why]) => `${this.#called(uuid)}: of its file ${why}`);
     return [
@@ -170,6 +175,7 @@ export class OwnMicroservices implements Part {
 
   /** Ends a microservice of the machine for good; the supervision removes its container. Throws AgentError. */
   remove(uuid: string): void {
+    this.#settled('nothing was removed');
     saving('nothing was removed', () => this.#deps.rows.save(uuid, this.#deletedRow(uuid)));
     this.#unsaved.delete(uuid);
     this.#deps.changed();
@@ -208,6 +214,7 @@ export class OwnMicroservices implements Part {
    * its spec is another. Throws AgentError.
    */
   deploy({ name, view: viewOf, manifest, sourceName }: Deployment): { row: LocalRow; isOther: boolean } {
+    this.#settled('nothing was deployed');
     const before = this.#named(name);
     if (before?.desiredState === 'deleted')
       throw new AgentError(
@@ -241,8 +248,10 @@ export class OwnMicroservices implements Part {
     if (removed.length === 0) return;
     const present = new Set(observed.present);
     const over = removed.filter(({ uuid }) => !present.has(uuid));
-    for (const { uuid } of over) if (this.#attempt(() => rows.remove(uuid)) === undefined) this.#unsaved.delete(uuid);
-    if (over.length > 0) this.#deps.changed();
+    const forgotten = over.filter(({ uuid }) => this.#attempt(() => rows.remove(uuid)) === undefined);
+    for (const { uuid } of forgotten) this.#unsaved.delete(uuid);
+    // A row that cannot be removed is tried again with the others that wait.
+    if (forgotten.length > 0) this.#deps.changed();
   }
 
   /** Saves what could not be saved, until the signal fires. */
@@ -250,8 +259,13 @@ export class OwnMicroservices implements Part {
     while (!signal.aborted) {
       await sleep(RETRY_EVERY, signal, this.#deps.clock);
       for (const row of [...this.#unsaved.values()]) this.#save(row);
+      this.#attempt(this.#deps.settle);
       this.observed();
     }
+  }
+
+  #settled(consequence: string): void {
+    saving(consequence, () => this.#deps.settle());
   }
 
   get #time(): string {

@@ -100,12 +100,12 @@ describe('registries of the machine', () => {
     expect(make(open()).get(4).password).toBe(password);
     damage(join(folder, '4.json'));
     const registries = make(open());
-    expect(registries.problems.join()).toMatch(/local registry 4: of its file it is damaged/);
-    expect(registries.problems.join()).not.toContain(password);
+    expect(registries.ownProblems.join()).toMatch(/local registry 4: of its file it is damaged/);
+    expect(registries.ownProblems.join()).not.toContain(password);
     expect(() => registries.get(4)).toThrow(expect.objectContaining({ code: 'UNAVAILABLE' }));
     expect(registries.apply(manifest()).id).toBe(5);
     registries.remove(4);
-    expect(make(open()).problems).toEqual([]);
+    expect(make(open()).ownProblems).toEqual([]);
   });
 });
 

@@ -57,7 +57,7 @@ export class LocalRegistries implements Part {
     return new Map(views.filter(({ id }) => id < 0).map((view) => [view.id, view]));
   }
 
-  get problems(): string[] {
+  get ownProblems(): string[] {
     return [...this.#deps.rows.unreadable].map(
       ([id, why]) =>
         `local registry ${id}: of its file ${why}. Deploy it again, or remove it: skerry-agent registry rm ${id}`,

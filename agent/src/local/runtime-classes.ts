@@ -58,7 +58,7 @@ export class LocalRuntimeClasses implements Part {
     return items.sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
-  get problems(): string[] {
+  get ownProblems(): string[] {
     return [...this.#deps.rows.unreadable].map(
       ([name, why]) =>
         `local runtime class ${name}: of its file ${why}. Deploy it again, or remove it: skerry-agent runtimeclass rm ${name}`,

@@ -55,7 +55,7 @@ export async function readKernelFile(path: string): Promise<string | undefined> 
  * made when it is missing.
  */
 export function writeDurably(path: string, text: string, mode = 0o600): void {
-  makeDirectory(dirname(path), 0o755);
+  makeDirectoryDurably(dirname(path));
   const temporary = `${path}.${process.pid}.tmp`;
   try {
     writeSynced(temporary, text, mode);
@@ -265,6 +265,13 @@ export function makeDirectory(path: string, mode: number): boolean {
   if (existsSync(path)) return false;
   mkdirSync(path, { recursive: true, mode });
   return true;
+}
+
+/** Makes a directory and its parents, each of which survives a loss of power. */
+function makeDirectoryDurably(path: string): void {
+  const first = mkdirSync(path, { recursive: true, mode: 0o755 });
+  if (first === undefined) return;
+  for (let made = path; made.length >= first.length; made = dirname(made)) syncPath(dirname(made));
 }
 
 /** Gives a directory an owner and a mode, past the process's umask. */

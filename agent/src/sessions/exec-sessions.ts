@@ -72,7 +72,9 @@ export class ExecSessions {
     const refuse = (reason: string) => (entry.isAttached ? run.refuse(reason) : this.#end(entry));
     this.#deps.began({ ...run, refuse }, { session: id });
     this.#endAfter(entry, EXEC_TIMES.attach);
-    if (tty) await this.#untilStarted(entry, signal);
+    // Whoever asked has left, and nobody else knows the id.
+    if (signal.aborted) this.#end(entry);
+    else if (tty) await this.#untilStarted(entry, signal);
     return { expiresAt, status: tty ? 'ACTIVE' : 'PENDING' };
   }
 

@@ -94,6 +94,8 @@ const CLIENTS: Readonly<Record<string, Visit>> = {
     const visit = run('openssl', ['s_client', '-connect', `${host(place)}:${port}`, '-ign_eof', ...own, ...verify], {
       timeout: 5_000,
     });
+    // The server may have ended the connection before.
+    visit.child.stdin?.on('error', () => {});
     visit.child.stdin?.end('GET / HTTP/1.0\r\n\r\n');
     // A server may end the connection in a way that is an error for s_client.
     const { stdout } = await visit.catch((error: { stdout: string }) => error);

@@ -33,6 +33,8 @@ export interface ArchivedImage {
 
 const NAMES = 1000;
 const INDEX_DEPTH = 3;
+/** Entries of all indexes together: each costs a look at its document, however often it is named. */
+const DESCRIPTORS = 1000;
 
 /**
  * The images of an archive in docker's form (manifest.json), else in the form of OCI (index.json): of several architectures the
@@ -60,8 +62,9 @@ function dockerImages(content: ArchiveContent): ArchivedImage[] {
 function ociImages(content: ArchiveContent, architecture: string): ArchivedImage[] {
   if (!content.files.has('index.json'))
     throw new ArchiveError('it is no archive of images: it has neither manifest.json nor index.json');
+  const walk: Walk = { content, documents: new Map(), left: DESCRIPTORS };
   return descriptorsOf(document(content, 'index.json'), 'index.json').flatMap((top) => {
-    const found = manifestsBelow(content, top, INDEX_DEPTH);
+    const found = manifestsBelow(walk, top, INDEX_DEPTH);
     const fitting = found.length > 1 ? found.filter((each) => each.architecture === architecture) : found;
     const [image] = fitting;
     if (found.length === 0) return [];
@@ -74,6 +77,13 @@ function ociImages(content: ArchiveContent, architecture: string): ArchivedImage
   });
 }
 
+/** What a walk through the indexes of an archive has read, and how many entries it may still follow. */
+interface Walk {
+  content: ArchiveContent;
+  documents: Map<string, Record<string, unknown>>;
+  left: number;
+}
+
 interface OciDescriptor {
   digest: string;
   annotations: Record<string, unknown>;
@@ -84,18 +94,26 @@ interface OciImage extends Omit<ArchivedImage, 'names'> {
 }
 
 /** The images that a descriptor leads to; an attestation, and whatever else is no image, is left out. */
-function manifestsBelow(content: ArchiveContent, { digest }: OciDescriptor, depth: number): OciImage[] {
+function manifestsBelow(walk: Walk, { digest }: OciDescriptor, depth: number): OciImage[] {
+  if (walk.left-- === 0) throw new ArchiveError(`its indexes have more than ${DESCRIPTORS} entries`);
+  const { content } = walk;
   const path = blobPath(content, digest);
-  const value = objectOf(document(content, path), path);
+  const value = documentOnce(walk, path);
   if (value.manifests !== undefined) {
     if (depth === 0) throw new ArchiveError('its index is nested too deeply');
-    return descriptorsOf(value, path).flatMap((each) => manifestsBelow(content, each, depth - 1));
+    return descriptorsOf(value, path).flatMap((each) => manifestsBelow(walk, each, depth - 1));
   }
   const config = blobPath(content, descriptorOf(value.config, path).digest);
-  const { os, architecture, rootfs } = objectOf(document(content, config), config);
+  const { os, architecture, rootfs } = documentOnce(walk, config);
   if (os !== 'linux' || typeof architecture !== 'string' || rootfs === undefined) return [];
   const layers = listOf(value.layers, path).map((each) => blobPath(content, descriptorOf(each, path).digest));
   return [{ id: content.files.get(config)?.digest ?? '', config, layers, architecture }];
+}
+
+function documentOnce({ content, documents }: Walk, path: string): Record<string, unknown> {
+  const known = documents.get(path) ?? objectOf(document(content, path), path);
+  documents.set(path, known);
+  return known;
 }
 
 const descriptorsOf = (value: unknown, where: string) =>

@@ -191,9 +191,11 @@ describe.each(ENDINGS)('an engine that is killed: $kind', ({ kind }) => {
     engine = await startEngine(kind);
     fixture = await createAgentFixture(engine.url);
     plain = await startRegistryProxy(registries.network.outside[0] as string, await registries.registry(5001));
-    fixture.controller.change({ registries: [{ id: 9, url: `http://${plain.host}`, insecure: true }] });
     const { agent } = fixture;
-    await until('the registry', () => agent.images.pullRequest({ image: 'a', registryId: 9, platform: '' }));
+    agent.registries.apply({
+      ...{ id: 9, type: 'oci', url: `http://${plain.host}`, insecure: true },
+      ...{ isPublic: true, userEmail: '', ca: '', username: '', password: '' },
+    });
     await until('the engine', () => agent.supervisor.hasLooked);
   });
   afterAll(async () => {

@@ -2,6 +2,7 @@ import { BUILT_IN_REGISTRIES } from '../../../../src/api/names.ts';
 import type { Log } from '../../../../src/lib/log.ts';
 import type { RegistryView } from '../../../../src/wire/agent.ts';
 import { AgentError } from '../../domain/agent-error.ts';
+import { asking } from '../../domain/engine-trouble.ts';
 import { type Policy, registryRefusal } from '../../domain/policy.ts';
 import { isReference } from '../../domain/reference.ts';
 import { localRegistryNumber } from '../../domain/registry-number.ts';
@@ -9,7 +10,6 @@ import type { PullByHand } from '../../domain/step.ts';
 import { pullTarget } from '../../domain/target.ts';
 import type { ImagePort, ImageUse, LocalImage } from '../../engine-port/images.ts';
 import type { PlainFile } from '../../machine/plain-file.ts';
-import { asking } from './engine-trouble.ts';
 import { type LoadDependencies, type LoadedImage, loadArchive, openArchive } from './load.ts';
 import { type SelectedImage, selectImage } from './selector.ts';
 

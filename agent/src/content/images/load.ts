@@ -1,12 +1,12 @@
 import { TarError } from '../../../../src/lib/tar/read.ts';
 import { AgentError } from '../../domain/agent-error.ts';
 import { type DiskRoom, roomRefusal } from '../../domain/disk-room.ts';
+import { asking } from '../../domain/engine-trouble.ts';
 import type { ImagePort } from '../../engine-port/images.ts';
 import { NotPlainError, openPlainFile, type PlainFile } from '../../machine/plain-file.ts';
 import { examineArchive, repackArchive } from './archive.ts';
 import { ArchiveError } from './archive-error.ts';
 import type { ArchivedImage } from './archive-form.ts';
-import { asking } from './engine-trouble.ts';
 
 /** A name of an image that is here now, and the image. */
 export interface LoadedImage {

@@ -11,7 +11,10 @@ export type Listener = 'socket' | 'loopback' | 'bridge';
 
 /** What access needs of the agent. */
 export interface AccessAgent {
-  view(uuid: string): Pick<MicroserviceView, 'application' | 'serviceAccount'> | undefined;
+  /** The view whose rules count: of a microservice that a controller wants here; of others a token is for their own routes alone. */
+  viewWithRules(uuid: string): Pick<MicroserviceView, 'application' | 'serviceAccount'> | undefined;
+  /** who wants a microservice: a controller, or the machine itself */
+  sourceOf(uuid: string): 'managed' | 'local';
   readonly tokens: {
     /** The claims of a token that this agent signed, that is valid now, and that was not revoked. */
     verify(token: string): Claims | undefined;
@@ -61,13 +64,13 @@ export function authorize(
   if (access === 'workload') return { ...ANYONE, claims, microservice, reach: ({ id }) => id === microservice };
   if (access === 'admin') throw forbidden();
   // The rules that the controller sent last count, not those that the token was made with.
-  const view = agent.view(microservice);
+  const view = agent.viewWithRules(microservice);
   const rules = view?.serviceAccount?.rules ?? [];
   const mayName = (...names: string[]) => allows(rules, access, names);
   const { name } = parameters;
   if (!view || !allows(rules, access) || (isNamed(access) && name !== undefined && !mayName(name)))
     throw new LocalApiError('FORBIDDEN', refusal(access));
-  return { claims, microservice, reach: reachOf(view.application, rules, access), mayName };
+  return { claims, microservice, reach: reachOf(view.application, rules, access, agent), mayName };
 }
 
 const ANYONE: LocalCaller = { microservice: '', reach: REACHES_ALL, mayName: () => true };

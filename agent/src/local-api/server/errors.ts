@@ -1,4 +1,5 @@
 import { AgentError } from '../../domain/agent-error.ts';
+import { engineTrouble } from '../../domain/engine-trouble.ts';
 
 /** Codes of the local API and their statuses (docs/spec/agent-local-api.md#errors). */
 export const API_ERRORS = {
@@ -31,6 +32,7 @@ export class LocalApiError extends Error {
 /** Errors of other layers, in the words of the local API. */
 export function toApiError(error: unknown): LocalApiError | undefined {
   if (error instanceof LocalApiError) return error;
-  if (error instanceof AgentError) return new LocalApiError(error.code, error.message, error.details);
+  const known = error instanceof AgentError ? error : engineTrouble(error);
+  if (known) return new LocalApiError(known.code, known.message, known.details);
   return undefined;
 }

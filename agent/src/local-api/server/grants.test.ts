@@ -5,7 +5,7 @@ import { plainView } from '../../_web.ts';
 import { until } from '../../engines/_contract.ts';
 import { signingKey, signToken } from '../../state/token.ts';
 import { LocalAgent } from '../_local-agent.ts';
-import { allows } from './grants.ts';
+import { allows, reachOf } from './grants.ts';
 
 /** What the role of a microservice grants it in the local API. */
 
@@ -39,6 +39,19 @@ describe('rules allow', () => {
     const position = { resource: 'system/gps', verb: 'get' } as const;
     expect(allows([rule({ resources: ['*'], resourceNames: ['web'] })], position)).toBe(false);
   });
+});
+
+test('a role reaches no microservice of the machine itself, also one that a former controller left in the same application', () => {
+  const reach = reachOf(
+    'shop',
+    [rule({ resources: ['*'], verbs: ['*'] })],
+    { resource: 'microservices', verb: 'delete' },
+    {
+      sourceOf: (uuid) => (uuid === 'kept' ? 'local' : 'managed'),
+    },
+  );
+  const seen = ['web', 'kept'].filter((id) => reach({ id, application: 'shop', name: id }));
+  expect(seen).toEqual(['web']);
 });
 
 describe('the token of a microservice', () => {

@@ -57,8 +57,18 @@ export type ReachFilter = (status: Pick<MicroserviceStatus, 'id' | 'application'
 
 export const REACHES_ALL: ReachFilter = () => true;
 
-/** A workload reaches microservices of its own application, those that its role names where it names any. */
-export function reachOf(application: string, rules: readonly RoleRule[], grant: Grant): ReachFilter {
+/**
+ * A workload reaches microservices of its own application, those that its role names where it names any. What belongs to the
+ * machine itself is of no application of a controller, whatever its name.
+ */
+export function reachOf(
+  application: string,
+  rules: readonly RoleRule[],
+  grant: Grant,
+  { sourceOf }: { sourceOf(uuid: string): 'managed' | 'local' },
+): ReachFilter {
   return (status) =>
-    status.application === application && allows(rules, grant, [status.id, ...(status.name ? [status.name] : [])]);
+    status.application === application &&
+    sourceOf(status.id) === 'managed' &&
+    allows(rules, grant, [status.id, ...(status.name ? [status.name] : [])]);
 }

@@ -47,11 +47,19 @@ function writeJson(outgoing: ServerResponse, status: number, value: unknown): vo
   outgoing.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value));
 }
 
-/** Sends an error in the words of the local API. One that nobody foresaw is logged. */
-export function writeError(outgoing: ServerResponse, error: unknown, requestId: string, log: Log): void {
+interface ErrorAudience {
+  requestId: string;
+  log: Log;
+  /** the text of an error that nobody foresaw is for them; it may name paths and settings of the machine */
+  isTold: boolean;
+}
+
+/** Sends an error in the words of the local API. An error that nobody foresaw is logged. */
+export function writeError(outgoing: ServerResponse, error: unknown, { requestId, log, isTold }: ErrorAudience): void {
   const known = toApiError(error);
   if (!known) log.error({ error: errorText(error), requestId }, 'A request of the local API failed');
-  const { code, message, details } = known ?? new LocalApiError('INTERNAL', errorText(error));
+  const { code, message, details } =
+    known ?? new LocalApiError('INTERNAL', isTold ? errorText(error) : 'the agent has the reason in its log');
   if (outgoing.headersSent) return void outgoing.destroy();
   const body = { success: false, error: { code, message: printable(message), details, requestId } };
   if (outgoing.req.complete) return void writeJson(outgoing, API_ERRORS[code], body);

@@ -205,6 +205,12 @@ async function answer(
       throw error;
     }
     const caller = authorize(route.access, parameters, approach);
+    /** The caller at this moment: a token may have been revoked since the head of the request came. */
+    const judgedAgain = () =>
+      authorize(route.access, parameters, {
+        ...approach,
+        identified: identify(incoming.headers.authorization, api.agent),
+      });
     noteUse(incoming, outgoing, deps, caller.microservice);
     const { connect, socket, reply, handler } = route as LocalRoute<unknown>;
     if (connect) {
@@ -213,14 +219,15 @@ async function answer(
     }
     if (incoming.method === 'GET' && hasBody(incoming))
       throw new LocalApiError('INVALID_ARGUMENT', 'this request has a body; its members belong to the query');
+    const body = await bodyOf(route as LocalRoute<unknown>, incoming);
     const call: LocalCall<unknown> = {
       params: parameters,
       query: route.query && validate(route.query(), queryOf(query, route.query())),
-      body: await bodyOf(route as LocalRoute<unknown>, incoming),
-      ...{ signal: gone.signal, caller, deps: api.deps },
+      ...{ body, signal: gone.signal, caller: judgedAgain(), deps: api.deps },
     };
     if (connect && take) {
       const taken = () => {
+        judgedAgain();
         noted.upgraded();
         const request = take();
         keepOpen(deps.open, caller, request.socket, () => request.socket.destroy());
@@ -233,7 +240,7 @@ async function answer(
     if (reply) await writeReply(outgoing, reply, await handler?.(call));
   } catch (error) {
     if (gone.signal.aborted) return;
-    writeError(outgoing, error, requestId, deps.log);
+    writeError(outgoing, error, { requestId, log: deps.log, isTold: identified.kind !== 'workload' });
   }
 }
 

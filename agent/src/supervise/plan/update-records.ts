@@ -125,7 +125,8 @@ export function withEntry(record: MicroserviceRecord, entry: Entry): Microservic
   const failed = next.failure && next.failure.target !== target;
   const crashed = next.crash && next.crash.target !== target;
   const over: Partial<MicroserviceRecord> = {
-    ...(isOver(next.stoppedLocally, entry) && { stoppedLocally: undefined }),
+    // Of the machine's own the entry says whether it is stopped.
+    ...(entry.isStopped === undefined && isOver(next.stoppedLocally, entry) && { stoppedLocally: undefined }),
     ...(failed && { failure: undefined, error: undefined }),
     ...(crashed && { crash: undefined, ...(next.error?.message !== next.failure?.message && { error: undefined }) }),
   };

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { TokenBuckets } from '../../../../../src/lib/token-bucket.ts';
 import { PROFILES } from '../../../domain/config.ts';
 import { coordinatesFrom, coordinatesText, DEGREES, type Fix } from '../../../domain/position.ts';
 import { LocalApiError } from '../../server/errors.ts';
@@ -17,6 +18,8 @@ export interface SettingsDependencies {
     /** since when the present settings are in force, Unix ms */
     readonly settingsSince: number;
     readonly edgeGuard: GuardView;
+    /** how often a microservice may set the position: each time writes a file, and reads all settings again */
+    readonly positionChanges: Pick<TokenBuckets, 'take' | 'waitMs'>;
     /** Makes this machine the one of the identity. Throws AgentError where there is nothing to accept. */
     acceptMachine(): void;
   };
@@ -162,7 +165,7 @@ export const SETTINGS_ROUTES = [
     body: () => z.object({ lat: degrees('lat', 90), lon: degrees('lon', 180) }),
     errors: [409, 503],
     reply: { form: 'envelope', schema: () => z.object({ status: z.literal('okay') }) },
-    handler: async ({ body: { lat, lon }, deps: { agent, changeSettings } }) => {
+    handler: async ({ body: { lat, lon }, caller: { microservice }, deps: { agent, changeSettings } }) => {
       const { gpsMode, latitude } = agent.controlled();
       if (gpsMode !== undefined || latitude !== undefined)
         throw new LocalApiError(
@@ -171,7 +174,14 @@ export const SETTINGS_ROUTES = [
         );
       // The schema has checked both.
       const place = coordinatesFrom(lat, lon) ?? { latitude: 0, longitude: 0 };
-      const { errorMap } = await changeSettings({ gpsMode: 'manual', gpsCoordinates: coordinatesText(place) });
+      const gpsCoordinates = coordinatesText(place);
+      if (agent.config.gpsMode === 'manual' && agent.config.gpsCoordinates === gpsCoordinates)
+        return { status: 'okay' };
+      if (microservice !== '' && !agent.positionChanges.take(microservice)) {
+        const seconds = Math.ceil(agent.positionChanges.waitMs(microservice) / 1000);
+        throw new LocalApiError('UNAVAILABLE', `the position was set too often; try again in ${seconds} s`);
+      }
+      const { errorMap } = await changeSettings({ gpsMode: 'manual', gpsCoordinates });
       if (Object.keys(errorMap).length > 0)
         throw new LocalApiError('INVALID_ARGUMENT', `nothing was changed: ${reasonsOf(errorMap)}`, { errorMap });
       return { status: 'okay' };
