@@ -32,7 +32,7 @@ export interface Part<Reads extends SavedName = SavedName> {
   report?(): StatusReport;
   /** What keeps it from doing its work, for people */
   readonly problems?: readonly string[];
-  /** such problems about what is the machine's own: no report to a controller has them */
+  /** such problems about microservices and content of the machine itself: no report to a controller has them */
   readonly ownProblems?: readonly string[];
   /**
    * Works until the signal fires, and resolves when all that it began has ended. `applyAgain` applies the present desired
