@@ -316,7 +316,8 @@ export function createParts(config: Config, deps: AgentDependencies) {
   const provisioning = new Provisioning({
     ...{ config, log, machine, identity, responses, membership, actions },
     engineKind: () => supervisor.facts?.kind ?? config.containerEngine,
-    microservices: () => supervisor.present,
+    // Those deployed here may wait for their image, without a container.
+    microservices: () => [...new Set([...supervisor.present, ...own.usersOf(() => true).map(({ uuid }) => uuid)])],
     isMachinesOwn: (uuid) => own.owns(uuid),
     adopt: () => adoption.adoptNow(supervisor),
     refusal: () => edgeGuard.refusal,

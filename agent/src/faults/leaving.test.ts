@@ -205,3 +205,20 @@ test('a removal whose row stays on the disk is looked at no more often', async (
   for (let turn = 0; turn < 200; turn++) await new Promise((resolve) => setImmediate(resolve));
   expect(looks).toBeLessThan(20);
 });
+
+test('deprovision ends a microservice of a machine without a node that has no container yet', async () => {
+  engine = new MemoryEngine();
+  const rows = memoryRows<LocalRow>();
+  const { database, identity } = disk;
+  const agent = createTestAgent({
+    ...{ folder: '/nowhere', random: () => 0, engine: () => engine, database, identity },
+    ownMicroservices: rows,
+  });
+  end = runAgent(agent);
+  await until('a look', () => agent.supervisor.hasLooked);
+  agent.own.deploy(deployed);
+  expect(agent.supervisor.present).toEqual([]);
+  await agent.deprovision('all');
+  await until('the row', () => rows.all.size === 0);
+  await expect(agent.deprovision('all')).rejects.toThrow('not provisioned');
+});
