@@ -131,7 +131,7 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     },
     /** The view of a microservice, as it was last sent or deployed, or as it last ran. */
     view: (uuid: string): MicroserviceView | undefined =>
-      own.viewsWith(responses.sent.microservices?.views).get(uuid) ?? supervisor.record(uuid)?.lastGood,
+      own.viewOf(uuid, responses.sent.microservices?.views) ?? supervisor.record(uuid)?.lastGood,
     /** The view of a microservice that a controller wants here, for what its role grants. */
     viewWithRules: (uuid: string): MicroserviceView | undefined => {
       const isWanted = supervisor.desired.some((entry) => entry.uuid === uuid) || !supervisor.isUnwanted(uuid);

@@ -121,6 +121,12 @@ export class OwnMicroservices implements Part {
     return new Map([...[...sent].filter(([uuid]) => !this.#refused.has(uuid)), ...own]);
   }
 
+  /** One of these views. */
+  viewOf(uuid: string, sent: ReadonlyMap<string, MicroserviceView> | undefined): MicroserviceView | undefined {
+    const own = this.#unsaved.get(uuid) ?? this.#deps.rows.all.get(uuid);
+    return own?.view ?? (this.#refused.has(uuid) ? undefined : sent?.get(uuid));
+  }
+
   /** Whether a microservice is the machine's own, of which no controller learns. */
   owns(uuid: string): boolean {
     const { rows, observed } = this.#deps;
