@@ -1,7 +1,7 @@
-import promises from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ArtifactView } from '../../../../src/wire/artifacts.ts';
+import { endAtMoment } from '../../machine/_moments.ts';
 import { bindingEntry, TestMachine } from './_machine.ts';
 
 /**
@@ -18,28 +18,7 @@ export interface PullOrder {
 }
 
 const { folder, hub, view, uuid, permissions, at } = JSON.parse(process.env.SKERRY_PULL ?? '') as PullOrder;
-let seen = 0;
-
-function moment(): void {
-  if (++seen !== at) return;
-  process.kill(process.pid, 'SIGKILL');
-  // Nothing of this thread may run on while the signal is on its way.
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
-}
-
-const calls = promises as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
-for (const name of ['rename', 'link', 'symlink', 'unlink', 'rm', 'mkdir', 'copyFile', 'chmod', 'rmdir']) {
-  const call = calls[name];
-  if (!call) throw new Error(`there is no ${name}`);
-  calls[name] = async (...args) => {
-    moment();
-    try {
-      return await call.apply(promises, args);
-    } finally {
-      moment();
-    }
-  };
-}
+const moments = endAtMoment(at, ['rename', 'link', 'symlink', 'unlink', 'rm', 'mkdir', 'copyFile', 'chmod', 'rmdir']);
 syncBuiltinESMExports();
 
 const machine = new TestMachine(folder).start();
@@ -56,5 +35,5 @@ for (;;) {
   }
 }
 await machine.stop();
-process.stdout.write(`${seen}\n`);
+process.stdout.write(`${moments.counted}\n`);
 process.exit(0);

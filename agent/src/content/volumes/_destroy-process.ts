@@ -1,6 +1,6 @@
 import fs from 'node:fs';
-import promises from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
+import { endAtMoment } from '../../machine/_moments.ts';
 
 /**
  * A process that destroys the volumes of a machine as SKERRY_DESTROY says, and ends as by kill -9 at one of the moments before
@@ -14,33 +14,12 @@ export interface DestroyOrder {
 }
 
 const { folder, way, uuid, at } = JSON.parse(process.env.SKERRY_DESTROY ?? '') as DestroyOrder;
-let seen = 0;
-
-function moment(): void {
-  if (++seen !== at) return;
-  process.kill(process.pid, 'SIGKILL');
-  // Nothing of this thread may run on while the signal is on its way.
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
-}
-
-const calls = promises as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
-for (const name of ['rename', 'unlink', 'rmdir', 'mkdir']) {
-  const call = calls[name];
-  if (!call) throw new Error(`there is no ${name}`);
-  calls[name] = async (...args) => {
-    moment();
-    try {
-      return await call.apply(promises, args);
-    } finally {
-      moment();
-    }
-  };
-}
+const moments = endAtMoment(at, ['rename', 'unlink', 'rmdir', 'mkdir']);
 const { renameSync } = fs;
 fs.renameSync = (...args) => {
-  moment();
+  moments.moment();
   renameSync(...args);
-  moment();
+  moments.moment();
 };
 syncBuiltinESMExports();
 
@@ -49,5 +28,5 @@ const machine = new VolumeMachine(folder);
 machine.want();
 if (way === 'prune') await machine.volumes.prune({ yes: true, force: true, dryRun: false });
 else await machine.volumes.destroyPrivate(uuid, undefined, false);
-process.stdout.write(`${seen}\n`);
+process.stdout.write(`${moments.counted}\n`);
 process.exit(0);
