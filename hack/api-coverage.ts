@@ -158,6 +158,18 @@ export function socketCoverage(tests: ReadonlyMap<string, string>): SocketCovera
   });
 }
 
+/** The lines of a page of coverage: a table for each section. */
+export function coverageTables<T>(sections: ReadonlyMap<string, readonly T[]>, rowOf: (row: T) => string): string[] {
+  return [...sections].flatMap(([section, rows]) => [
+    '',
+    `## ${section}`,
+    '',
+    '| operation | route | access | test |',
+    '|---|---|---|---|',
+    ...rows.map(rowOf),
+  ]);
+}
+
 /** docs/api-coverage.md. */
 export function coveragePage(coverage: readonly Coverage[], sockets: readonly SocketCoverage[]): string {
   const sections = Map.groupBy(coverage, ({ operation }) => operation.section);
@@ -172,14 +184,7 @@ export function coveragePage(coverage: readonly Coverage[], sockets: readonly So
     'the permission is tested for all of them in `src/assembly/every-route.test.ts`.',
     '',
     `${coverage.length} operations; ${empty.length} without a route or a test.`,
-    ...[...sections].flatMap(([section, rows]) => [
-      '',
-      `## ${section}`,
-      '',
-      '| operation | route | access | test |',
-      '|---|---|---|---|',
-      ...rows.map(coverageRow),
-    ]),
+    ...coverageTables(sections, coverageRow),
     '',
     '## Sockets',
     '',
@@ -187,12 +192,13 @@ export function coveragePage(coverage: readonly Coverage[], sockets: readonly So
     '',
     '| path | access | test |',
     '|---|---|---|',
-    ...sockets.map(({ path, access, tests }) => `| \`${path}\` | ${access} | ${namesOf(tests)} |`),
+    ...sockets.map(({ path, access, tests }) => `| \`${path}\` | ${access} | ${testFilesCell(tests)} |`),
     '',
   ].join('\n');
 }
 
-const namesOf = (tests: readonly string[]) =>
+/** The cell of the test files, of which it names few. */
+export const testFilesCell = (tests: readonly string[]) =>
   tests
     .slice(0, SHOWN)
     .map((file) => `\`${file}\``)
@@ -200,7 +206,12 @@ const namesOf = (tests: readonly string[]) =>
 
 function coverageRow({ operation, route, tests }: Coverage): string {
   const { method, path } = operation;
-  const cells = [route ? route.operation : '', `\`${method} ${path}\``, route ? accessOf(route) : '', namesOf(tests)];
+  const cells = [
+    route ? route.operation : '',
+    `\`${method} ${path}\``,
+    route ? accessOf(route) : '',
+    testFilesCell(tests),
+  ];
   return `| ${cells.join(' | ')} |`;
 }
 

@@ -1,6 +1,6 @@
 import { localApi, ROUTES } from '../agent/src/local-api/routes.ts';
 import type { LocalRoute } from '../agent/src/local-api/server/route.ts';
-import { requestsIn } from './api-coverage.ts';
+import { coverageTables, requestsIn, testFilesCell } from './api-coverage.ts';
 import { LOCAL_API_OPERATIONS } from './local-api-operations.ts';
 
 /** An operation of v3: the route that serves it, and the test files that request it. */
@@ -73,9 +73,6 @@ export function localCoverage(tests: ReadonlyMap<string, string>): LocalCoverage
   );
 }
 
-/** The most files that a cell names. */
-const SHOWN = 2;
-
 /** docs/local-api-coverage.md. */
 export function localCoveragePage(coverage: readonly LocalCoverage[]): string {
   const sections = Map.groupBy(coverage, ({ section }) => section);
@@ -92,14 +89,7 @@ export function localCoveragePage(coverage: readonly LocalCoverage[]): string {
     '',
     `${coverage.length} operations; ${absent.length} answer 501${absent.length === 0 ? '' : ':'}`,
     ...absent.map(({ what, request }) => `- ${what}: \`${request}\``),
-    ...[...sections].flatMap(([section, rows]) => [
-      '',
-      `## ${section}`,
-      '',
-      '| operation | route | access | test |',
-      '|---|---|---|---|',
-      ...rows.map(rowOf),
-    ]),
+    ...coverageTables(sections, rowOf),
     '',
     '## Routes of our own',
     '',
@@ -111,8 +101,7 @@ export function localCoveragePage(coverage: readonly LocalCoverage[]): string {
 }
 
 function rowOf({ what, request, route, tests }: LocalCoverage): string {
-  const files = tests.slice(0, SHOWN).map((file) => `\`${file}\``);
-  return `| ${what} | \`${request}\` | ${route ? accessOf(route) : '501'} | ${files.join(', ')} |`;
+  return `| ${what} | \`${request}\` | ${route ? accessOf(route) : '501'} | ${testFilesCell(tests)} |`;
 }
 
 const accessOf = ({ access }: LocalRoute): string =>
