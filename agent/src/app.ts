@@ -138,6 +138,8 @@ export function createAgent(config: Config, deps: AgentDependencies) {
       if (own.owns(uuid) || !isWanted) return undefined;
       return responses.sent.microservices?.views.get(uuid) ?? supervisor.record(uuid)?.lastGood;
     },
+    /** Calls a listener when microservices may be, or may do, something else. Returns how to stop listening. */
+    onRolesChanged: (listener: () => void) => rest.roles.onChange(listener),
     /** who wants a microservice: a controller, or the machine itself */
     sourceOf: (uuid: string): 'managed' | 'local' => (own.owns(uuid) ? 'local' : 'managed'),
     /** the microservices of the machine itself */

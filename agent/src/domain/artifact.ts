@@ -97,6 +97,13 @@ export interface ArtifactProgress {
   total: number;
 }
 
+/** Somebody waits for the pull of an artifact. */
+export interface ArtifactRequest {
+  onProgress(progress: ArtifactProgress): void;
+  /** what is here already is pulled again only where no other pull waits for its turn: a microservice asked for it */
+  isPatient: boolean;
+}
+
 /** An artifact of this machine, as the local API shows it. */
 export interface ArtifactItem extends ArtifactStatus {
   repo: string;

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
@@ -5,6 +6,7 @@ import { registryViewSchema } from '../../../src/wire/agent.ts';
 import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { TestHub } from '../content/artifacts/_hub.ts';
 import { makeArtifact } from '../content/artifacts/_machine.ts';
+import { plainView } from '../_web.ts';
 import { Artifacts } from '../content/artifacts/artifacts.ts';
 import { Projections } from '../content/artifacts/projection.ts';
 import { ArtifactStore } from '../content/artifacts/store.ts';
@@ -266,6 +268,51 @@ describe('models of the machine', () => {
     expect([count, begun.length]).toEqual([2, 2]);
     for (const { operationId } of begun)
       expect(await ended('/v1/models:pull', operationId)).toMatchObject({ status: 'succeeded' });
+  });
+});
+
+describe('a pull that a microservice asks for', () => {
+  const uuid = randomUUID();
+  const rules = [{ apiGroups: ['*'], resources: ['models/pull', 'models/pull/status'], verbs: ['*'] }];
+  const token = () => Buffer.from(local.files.read(`serviceaccounts/${uuid}`)?.get('token') ?? '').toString();
+  const pull = (name: string) => local.ask('POST', '/v1/models:pull', { name }, token());
+  const outcomeOf = async ({ body }: Asked) => {
+    const path = `/v1/models:pull/${body.data?.operationId}`;
+    return until('the end of the operation', async () => {
+      const { data } = (await local.ask('GET', path, undefined, token())).body;
+      return data?.status !== 'running' && data;
+    });
+  };
+  beforeEach(async () => {
+    await apply('registries', hubManifest());
+    await local.provision(plainView({ uuid, serviceAccount: { name: 'web', rules } }));
+  });
+
+  test('gets one answer for every name: what becomes of it is in the operation', async () => {
+    await pulls(apply('models', model()));
+    const [known, unknown] = [await pull('tiny'), await pull('nothing')];
+    for (const [name, { status, body }] of [
+      ['tiny', known],
+      ['nothing', unknown],
+    ] as const)
+      expect([status, { ...body.data, operationId: '', startedAt: '' }]).toEqual([
+        202,
+        { operationId: '', startedAt: '', status: 'running', name, progress: 0, bytesDownloaded: 0, bytesTotal: 0 },
+      ]);
+    expect(await outcomeOf(known)).toMatchObject({ status: 'succeeded', registryId: 4 });
+    expect(await outcomeOf(unknown)).toMatchObject({ status: 'failed', error: { code: 'NOT_FOUND' } });
+  });
+
+  test('says nothing of a pull of the admin, and gives way to what the admin does', async () => {
+    await pulls(apply('models', model()));
+    hub.fault = (path) => (path.includes('/revision/') ? { hang: true } : undefined);
+    const asked = await pull('tiny');
+    await until('the pull', () => hub.count('/revision/') > 1);
+    expect(JSON.stringify((await pull('tiny')).body)).not.toContain(String(asked.body.data?.operationId));
+    expect((await pull('tiny')).status).toBe(503);
+    expect(await data(local.ask('DELETE', '/v1/models/tiny'))).toEqual({ status: 'ok', name: 'tiny' });
+    expect(await outcomeOf(asked)).toMatchObject({ status: 'failed', error: { code: 'CONFLICT' } });
+    hub.fault = undefined;
   });
 });
 

@@ -6,7 +6,7 @@ import {
   ARTIFACT_KINDS,
   type ArtifactItem,
   type ArtifactKind,
-  type ArtifactProgress,
+  type ArtifactRequest,
   type ArtifactWait,
   allCatalogs,
   type DesiredArtifacts,
@@ -83,7 +83,7 @@ export interface ArtifactsPart extends Part<Reads> {
    * Pulls an artifact of the machine itself at once, also when it is here. Rejects with an AgentError when that pull fails: later
    * attempts go on by themselves.
    */
-  pull(kind: ArtifactKind, uuid: string, onProgress: (progress: ArtifactProgress) => void): Promise<void>;
+  pull(kind: ArtifactKind, uuid: string, request: ArtifactRequest): Promise<void>;
   /** Removes the content of an artifact of the machine itself that has no row any more, once nothing shows it. */
   removeContent(kind: ArtifactKind, uuid: string): void;
   /** Removes what nothing uses, of one kind or of both. Rejects when that fails. */
@@ -250,6 +250,7 @@ export class Artifacts implements ArtifactsPart {
       ...{ now, failures: this.#failures.all },
       lookUpsDue: this.#lookUps.due(now),
       outdated: new Set([...this.#lookUps.outdated, ...this.#requests.keys]),
+      patient: this.#requests.patientKeys,
       catalogs: allCatalogs(entries),
       held: new Set(entries.filter(isFrozen).map(({ uuid }) => uuid)),
       isMounted: (place) => this.#isMounted(place, containers),
@@ -441,10 +442,10 @@ export class Artifacts implements ArtifactsPart {
     this.#wakeUp();
   }
 
-  pull(kind: ArtifactKind, uuid: string, onProgress: (progress: ArtifactProgress) => void): Promise<void> {
+  pull(kind: ArtifactKind, uuid: string, request: ArtifactRequest): Promise<void> {
     const key = artifactKey({ kind, uuid });
     this.#failures.forget(key);
-    const done = this.#requests.add(key, onProgress);
+    const done = this.#requests.add(key, request);
     this.#wakeUp();
     return done;
   }
