@@ -4,19 +4,12 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { registryViewSchema } from '../../../src/wire/agent.ts';
 import { temporaryFolder } from '../../../testing/temporary-folder.ts';
+import { plainView } from '../_web.ts';
 import { TestHub } from '../content/artifacts/_hub.ts';
 import { makeArtifact } from '../content/artifacts/_machine.ts';
-import { plainView } from '../_web.ts';
-import { Artifacts } from '../content/artifacts/artifacts.ts';
-import { Projections } from '../content/artifacts/projection.ts';
-import { ArtifactStore } from '../content/artifacts/store.ts';
-import type { AgentDependencies } from '../dependencies.ts';
 import { until } from '../engines/_contract.ts';
 import { manifestOf } from '../local/_manifest.ts';
-import { localArtifactSchema } from '../local/artifacts.ts';
-import { localRegistrySchema } from '../local/registries.ts';
-import { localRuntimeClassSchema } from '../local/runtime-classes.ts';
-import { openRows } from '../state/rows.ts';
+import { contentOnDisk } from './_content-on-disk.ts';
 import { type Asked, LocalAgent } from './_local-agent.ts';
 
 /** A machine without a controller, with a hub that needs a token. */
@@ -40,21 +33,7 @@ afterEach(async () => {
   await hub[Symbol.asyncDispose]();
 });
 
-const rows = (): Partial<AgentDependencies> => ({
-  localRegistries: openRows(join(folder, 'local', 'registries'), localRegistrySchema),
-  localArtifacts: {
-    models: openRows(join(folder, 'local', 'models'), localArtifactSchema),
-    knowledge: openRows(join(folder, 'local', 'knowledge'), localArtifactSchema),
-  },
-  localRuntimeClasses: openRows(join(folder, 'local', 'runtime-classes'), localRuntimeClassSchema),
-  artifacts: (needs) =>
-    new Artifacts({
-      ...needs,
-      store: new ArtifactStore(join(folder, 'artifacts')),
-      projections: new Projections(join(folder, 'volumes')),
-    }),
-});
-const start = () => LocalAgent.start({ deps: rows() });
+const start = () => LocalAgent.start({ deps: contentOnDisk(folder) });
 
 const manifest = (kind: string, rest: object) => JSON.stringify({ apiVersion: VERSION, kind, ...rest });
 const hubManifest = (spec: object = {}) =>

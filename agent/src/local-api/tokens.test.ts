@@ -19,7 +19,8 @@ import { onAllListeners, WAYS } from './server/_listeners.ts';
 
 const [web, db] = [randomUUID(), randomUUID()];
 const rules = [{ apiGroups: ['*'], resources: ['*'], verbs: ['*'] }];
-const account = (uuid: string, name: string) => plainView({ uuid, name, serviceAccount: { name, rules, roleRef: { kind: 'Role', name: 'all' } } });
+const account = (uuid: string, name: string) =>
+  plainView({ uuid, name, serviceAccount: { name, rules, roleRef: { kind: 'Role', name: 'all' } } });
 const local = await LocalAgent.start();
 atEnd(() => local[Symbol.asyncDispose]());
 await local.provision(account(web, 'web'), account(db, 'db'));
@@ -240,7 +241,11 @@ describe('the command line', () => {
 
   test('ends all tokens of a subject, and needs an id or a subject', async () => {
     const token = tokenOf(db);
-    expect(await local.cli('auth', 'revoke')).toMatchObject({ code: 2, out: '', err: expect.stringContaining('--subject') });
+    expect(await local.cli('auth', 'revoke')).toMatchObject({
+      code: 2,
+      out: '',
+      err: expect.stringContaining('--subject'),
+    });
     expect(await local.cli('auth', 'revoke', 'x y')).toMatchObject({ code: 2, out: '' });
     const subject = 'system:serviceaccount:shop:db';
     expect(await local.cli('auth', 'revoke', '--subject', subject, '-o', 'json')).toMatchObject({ code: 0 });

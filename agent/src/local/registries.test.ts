@@ -55,7 +55,9 @@ describe('registries of the machine', () => {
     const registries = make();
     registries.apply(manifest());
     policy = { registries: ['Other.example:443'] };
-    expect(() => registries.judge(manifest())).toThrow(/^spec\.url: the policy of this machine takes nothing from this host/);
+    expect(() => registries.judge(manifest())).toThrow(
+      /^spec\.url: the policy of this machine takes nothing from this host/,
+    );
     expect(() => registries.apply(manifest({ url: 'http://registry.example' }))).toThrow(/policy/);
     expect(registries.apply(manifest({ url: 'https://other.example' })).id).toBe(5);
     expect([registries.isAllowed(4), registries.isAllowed(5), registries.isAllowed(2)]).toEqual([false, true, true]);

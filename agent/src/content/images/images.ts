@@ -63,13 +63,19 @@ export class Images {
   pullRequest({ image, registryId, platform, by }: AskedPull): PullByHand {
     const policy = this.#deps.policy();
     if (by && platform)
-      throw new AgentError('FORBIDDEN', 'a microservice pulls for the platform of this machine alone: leave platform out');
+      throw new AgentError(
+        'FORBIDDEN',
+        'a microservice pulls for the platform of this machine alone: leave platform out',
+      );
     const registry = this.#registry(registryId);
     const target = pullTarget(image, registry, policy);
     if (!isReference(target.reference))
       throw new AgentError('INVALID_ARGUMENT', `image "${image.slice(0, 200)}" is not a reference of an image`);
     if (isStandIn(parseReference(target.reference).tag))
-      throw new AgentError('INVALID_ARGUMENT', `image "${image}" has a tag that stands for a digest: pull it by @sha256:`);
+      throw new AgentError(
+        'INVALID_ARGUMENT',
+        `image "${image}" has a tag that stands for a digest: pull it by @sha256:`,
+      );
     const refused = registryRefusal(registryId, target.reference, policy);
     if (refused) throw new AgentError('FORBIDDEN', refused);
     return { reference: image, registryId: localRegistryNumber(registryId ?? 0), platform, pull: target, by };
@@ -104,7 +110,9 @@ export class Images {
     const present = await asking(engine.image(reference, signal));
     if (present === undefined) return;
     const application = applicationOf(by);
-    const others = usersOf(formatReference(parseReference(reference))).filter((user) => user.application !== application);
+    const others = usersOf(formatReference(parseReference(reference))).filter(
+      (user) => user.application !== application,
+    );
     if (others.length === 0 && isPulled(present)) return;
     throw new AgentError(
       'CONFLICT',

@@ -22,6 +22,8 @@ test.each([
 
 test('a network with other addresses than the setting is named with both, and any is right without the setting', () => {
   const own = network('skerry-1', '10.1.0.0/24');
-  expect(otherAddresses(own, '10.2.0.0/24')).toMatch(/^bridgeCidr 10\.2\.0\.0\/24 has no effect: .* has 10\.1\.0\.0\/24/);
+  expect(otherAddresses(own, '10.2.0.0/24')).toMatch(
+    /^bridgeCidr 10\.2\.0\.0\/24 has no effect: .* has 10\.1\.0\.0\/24/,
+  );
   expect([otherAddresses(own, '10.1.0.0/24'), otherAddresses(own, undefined)]).toEqual([undefined, undefined]);
 });

@@ -42,12 +42,7 @@ export interface ImagesRouteDependencies {
       /** of this machine */
       readonly platform: string;
       list(signal?: AbortSignal): Promise<{ images: readonly LocalImage[]; uses: readonly ImageUse[] }>;
-      pullRequest(asked: {
-        image: string;
-        registryId?: number | undefined;
-        platform: string;
-        by: string;
-      }): PullByHand;
+      pullRequest(asked: { image: string; registryId?: number | undefined; platform: string; by: string }): PullByHand;
       pull(request: PullByHand, onProgress: (percentage: number) => void, signal: AbortSignal): Promise<string>;
       open(path: string): Promise<PlainFile>;
       load(
