@@ -135,7 +135,8 @@ const artifactReply = () =>
   });
 
 const applyReply = (kind: ArtifactKind, manifestKind: string) =>
-  acceptedReply(manifestKind).extend({
+  z.object({
+    ...acceptedReply(manifestKind).shape,
     count: z.int(),
     name: z.string().optional().describe('of the one that it describes'),
     [kind]: z.array(artifactReply()),
