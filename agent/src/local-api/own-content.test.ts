@@ -175,6 +175,9 @@ describe('models of the machine', () => {
     expect(await ended('/v1/models:pull', again.operationId)).toMatchObject({ status: 'succeeded' });
     expect((await item('tiny')).data?.resolvedRevision).not.toBe(before);
     await refused(local.ask('GET', '/v1/models:pull/nothing'), 404, /no operation/);
+    expect(await local.cli('model', 'pull', 'tiny', '--registry', 'hub')).toMatchObject({
+      ...{ code: 2, err: expect.stringContaining('--registry "hub" is not a number') },
+    });
   });
 
   test('are not pulled twice at once, and are not removed meanwhile', async () => {
@@ -191,7 +194,11 @@ describe('models of the machine', () => {
   });
 
   test('lose their contents with their rows, unless something binds them', async () => {
+    await refused(local.ask('POST', '/v1/models:prune?mode=all'), 400, /mode "all" is none of dangling/);
     await pulls(apply('models', model()));
+    expect(await data(local.ask('POST', '/v1/models:prune'))).toEqual({
+      ...{ mode: 'dangling', removed: [], blobsRemoved: 0, staleCleaned: 0 },
+    });
     const binding = { models: { bindPath: '/models', items: [{ name: 'tiny' }] }, registry: 1 };
     await data(local.upload('/v1/deploy/microservices:apply', manifestOf('web', 'sample:1', {}, binding)));
     await refused(local.ask('DELETE', '/v1/models/tiny'), 409, /is bound by skerry-agent\.[a-z]+; change/);

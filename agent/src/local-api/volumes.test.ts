@@ -227,6 +227,20 @@ test('volumes are of the admin alone, over the socket', async () => {
   }
 });
 
+test('a prune whose dryRun is misspelt, or is there twice, destroys nothing', async () => {
+  await running();
+  for (const [query, message] of [
+    ['yes=true&dry_run=true', 'dry_run is no parameter of this request'],
+    ['yes=true&dryRun=false&dryRun=true', 'dryRun is there twice'],
+    ['yes=true&toString=1', 'toString is no parameter of this request'],
+  ])
+    expect(await local.ask('POST', `/v1/volumes:prune?force=true&${query}`)).toMatchObject({
+      ...{ status: 400, body: { error: { code: 'INVALID_ARGUMENT', message } } },
+    });
+  expect(await local.ask('POST', '/v1/ms/web/stop?force=true')).toMatchObject({ status: 400 });
+  expect(existsSync(pathOf(`data/${gone}/db`))).toBe(true);
+});
+
 test('ms rm says which volumes a microservice leaves and for how long, and nothing where it leaves none', async () => {
   const deployed = async (name: string): Promise<string> => {
     const { body } = await local.upload('/v1/deploy/microservices:apply', manifestOf(name, 'sample:1'));

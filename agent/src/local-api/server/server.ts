@@ -25,7 +25,7 @@ import { PlainOrTlsServer } from './plain-or-tls.ts';
 import { writeError, writeReply } from './reply.ts';
 import type { LocalCall, LocalCaller, LocalRoute } from './route.ts';
 import type { Router } from './router.ts';
-import { queryOf, validate } from './validate.ts';
+import { queryOf, requireKnown, validate } from './validate.ts';
 import { refuseWebPages } from './web-pages.ts';
 
 /** What the server itself needs of the agent. */
@@ -227,6 +227,8 @@ async function answer(
     }
     if (incoming.method === 'GET' && hasBody(incoming))
       throw new LocalApiError('INVALID_ARGUMENT', 'this request has a body; its members belong to the query');
+    // A request that reads does no harm.
+    if (incoming.method !== 'GET') requireKnown(query, route.query?.() ?? { shape: {} });
     const body = await bodyOf(route as LocalRoute<unknown>, incoming);
     const call: LocalCall<unknown> = {
       params: parameters,
