@@ -7,13 +7,13 @@ import { oneTimeCode } from '../testing/one-time-code.ts';
 import { until } from './_stack.ts';
 
 /** A command of a page, and what the page says that it prints; three dots stand for any text. */
-export interface TypedCommand {
+interface TypedCommand {
   command: string;
   expected: string;
 }
 
 /** The commands of indented blocks, which begin with `$ `; the lines below each are its output. */
-export function commandsOf(page: string): TypedCommand[] {
+function commandsOf(page: string): TypedCommand[] {
   const found: TypedCommand[] = [];
   let isOpen = false;
   for (const line of page.split('\n')) {
@@ -28,7 +28,7 @@ export function commandsOf(page: string): TypedCommand[] {
 }
 
 /** Whether a command printed what its page says. */
-export function isAsExpected(output: string, expected: string): boolean {
+function isAsExpected(output: string, expected: string): boolean {
   const [first = '', ...others] = expected.trim().split('...');
   if (!output.trim().startsWith(first)) return false;
   let rest = output.trim().slice(first.length);

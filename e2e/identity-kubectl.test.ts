@@ -228,6 +228,25 @@ async function refreshes(): Promise<Record<string, number>> {
   return Object.fromEntries(found.map(([, labels = '', count]) => [/code="(\d+)"/.exec(labels)?.[1], Number(count)]));
 }
 
+describe('docs/identity.md', () => {
+  test('holds as typed on the local stack, with curl and kubectl', async () => {
+    const { type } = await reader();
+    const headings = ['', 'A group has one application', 'A second factor'];
+    expect(await typeIdentityPage(type, headings)).toEqual([]);
+  }, 240_000);
+
+  /** Somebody who has the stack in `.skerry`, as the page says, and the plugin as it ships. */
+  async function reader() {
+    const home = join(dir, 'people/reader');
+    mkdirSync(home, { recursive: true });
+    symlinkSync(dir, join(home, '.skerry'));
+    const type = openShell({ cwd: home, env: { ...process.env, HOME: home } });
+    // The page sources the file as well, which leaves a PATH that has the plugin from its sources behind this one.
+    await type(`. .skerry/env; export PATH=${plugin}:${dirname(process.execPath)}:$PATH`);
+    return { type };
+  }
+});
+
 describe('the API server refuses', () => {
   test('any token but an access token of the controller', async () => {
     const { accessToken, refreshToken } = root.tokens();
@@ -309,23 +328,4 @@ test('a logout ends the login of kubectl', async () => {
     code: 1,
     err: expect.stringContaining('kubectl skerry login --controller'),
   });
-});
-
-describe('docs/identity.md', () => {
-  test('holds as typed on the local stack, with curl and kubectl', async () => {
-    const { type } = await reader();
-    const headings = ['', 'A group has one application', 'A second factor'];
-    expect(await typeIdentityPage(type, headings)).toEqual([]);
-  }, 240_000);
-
-  /** Somebody who has the stack in `.skerry`, as the page says, and the plugin as it ships. */
-  async function reader() {
-    const home = join(dir, 'people/reader');
-    mkdirSync(home, { recursive: true });
-    symlinkSync(dir, join(home, '.skerry'));
-    const type = openShell({ cwd: home, env: { ...process.env, HOME: home } });
-    // The page sources the file as well, which leaves a PATH that has the plugin from its sources behind this one.
-    await type(`. .skerry/env; export PATH=${plugin}:${dirname(process.execPath)}:$PATH`);
-    return { type };
-  }
 });

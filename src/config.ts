@@ -24,7 +24,15 @@ import type { TunnelSettings } from './rules/tunnel.ts';
 import type { RelaySettings } from './sessions/configured-relay.ts';
 import { type AuthSettings, authEnvironment, authOf } from './settings/auth.ts';
 import { type TlsSettings, tlsEnvironment, tlsOf } from './settings/tls.ts';
-import { amount, ConfigError, flag, flagOf, listed, port, text } from './settings/values.ts';
+import {
+  amountVariable,
+  ConfigError,
+  flagVariable,
+  flagVariableOf,
+  listed,
+  port,
+  textVariable,
+} from './settings/values.ts';
 import { SESSIONS_PER_USER } from './wire/sessions.ts';
 import { TUNNEL_HOST, TUNNEL_USERNAME } from './wire/tunnel.ts';
 
@@ -156,34 +164,38 @@ const environment = z.object({
   SERVER_PORT: port(PORTS.rest).describe('Port of REST and agent routes.'),
   METRICS_PORT: port(PORTS.metrics).describe('Port of /metrics, /healthz and /readyz.'),
   INTERNAL_PORT: port(PORTS.internal).describe('Port on which replicas talk to the leader.'),
-  SKERRY_INTERNAL_ADDRESS: text("Address (host or host:port) under which other replicas reach this one; the pod's IP."),
+  SKERRY_INTERNAL_ADDRESS: textVariable(
+    "Address (host or host:port) under which other replicas reach this one; the pod's IP.",
+  ),
   LOG_LEVEL: z
     .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
     .default('info')
     .describe('Least level that is logged.'),
   ...tlsEnvironment.shape,
-  TRUST_PROXY: flag.describe('Whether X-Forwarded-For of a proxy in front is believed.'),
-  WS_REPLICA_MAX_CONCURRENT_WS: amount(500, 50_000).describe(
+  TRUST_PROXY: flagVariable.describe('Whether X-Forwarded-For of a proxy in front is believed.'),
+  WS_REPLICA_MAX_CONCURRENT_WS: amountVariable(500, 50_000).describe(
     'Sockets of exec and log sessions that users can have open at this replica.',
   ),
-  SKERRY_BUDGET_CONTENT_MIB: amount(DEFAULT_BUDGETS.contentMiB, 65_536).describe(
+  SKERRY_BUDGET_CONTENT_MIB: amountVariable(DEFAULT_BUDGETS.contentMiB, 65_536).describe(
     'MiB of Secrets and ConfigMaps that users store.',
   ),
-  SKERRY_BUDGET_OBJECTS_MIB: amount(DEFAULT_BUDGETS.objectsMiB, 65_536).describe(
+  SKERRY_BUDGET_OBJECTS_MIB: amountVariable(DEFAULT_BUDGETS.objectsMiB, 65_536).describe(
     'MiB of nodes, applications, templates and other objects that users store.',
   ),
-  SKERRY_BUDGET_COUNT: amount(DEFAULT_BUDGETS.count, 10_000_000).describe('Number of all these objects.'),
-  SKERRY_BUDGET_USER_PERCENT: amount(DEFAULT_BUDGETS.userPercent, 100).describe(
+  SKERRY_BUDGET_COUNT: amountVariable(DEFAULT_BUDGETS.count, 10_000_000).describe('Number of all these objects.'),
+  SKERRY_BUDGET_USER_PERCENT: amountVariable(DEFAULT_BUDGETS.userPercent, 100).describe(
     'Percent of each of these budgets that one user of REST may use.',
   ),
-  SKERRY_SOCKETS_OF_USER: amount(32, 50_000).describe(
+  SKERRY_SOCKETS_OF_USER: amountVariable(32, 50_000).describe(
     'Sockets of exec and log sessions that one user can have open at this replica.',
   ),
-  SKERRY_SESSIONS_OF_USER: amount(SESSIONS_PER_USER, 1_000).describe(
+  SKERRY_SESSIONS_OF_USER: amountVariable(SESSIONS_PER_USER, 1_000).describe(
     'Exec and log sessions that one user can have at once on one node.',
   ),
-  EVENT_AUDIT_ENABLED: flagOf('true').describe('Whether requests that change something are recorded in the audit log.'),
-  EVENT_CAPTURE_IP_ADDRESS: flagOf('true').describe('Whether the audit log has the addresses of clients.'),
+  EVENT_AUDIT_ENABLED: flagVariableOf('true').describe(
+    'Whether requests that change something are recorded in the audit log.',
+  ),
+  EVENT_CAPTURE_IP_ADDRESS: flagVariableOf('true').describe('Whether the audit log has the addresses of clients.'),
   SKERRY_RELEASES_URL: z
     .url({ protocol: /^https?$/ })
     .max(BOUNDS.url)
@@ -191,7 +203,7 @@ const environment = z.object({
     .refine((url) => url.startsWith('https:') || isLoopback(url), 'has to begin with https://')
     .optional()
     .describe('URL (https) below which agents find releases of themselves; without it no agent can be upgraded.'),
-  SKERRY_RELEASES_DIR: text('Folder with these releases, which the controller then serves at /releases.'),
+  SKERRY_RELEASES_DIR: textVariable('Folder with these releases, which the controller then serves at /releases.'),
   SKERRY_RELEASES_KEY: z
     .string()
     .refine(isReleaseKey, 'has to be an Ed25519 public key (PEM)')
@@ -217,10 +229,10 @@ const environment = z.object({
     .max(65_535)
     .default(22)
     .describe('Port of the machines that tunnels lead to.'),
-  SKERRY_TUNNEL_SECRET: text(
+  SKERRY_TUNNEL_SECRET: textVariable(
     'Secret of the namespace with what machines log in with: rsaKey (a private key) or password, and knownHosts.',
   ),
-  BUS_ENABLED: flag.describe(
+  BUS_ENABLED: flagVariable.describe(
     'The message bus: accounts and users for applications that ask for it, and a bus server on nodes without a busMode.',
   ),
   BUS_HUB_REPLICAS: z.coerce
@@ -230,17 +242,21 @@ const environment = z.object({
     .max(5)
     .default(0)
     .describe('Servers of the hub of the message bus that the controller makes in this cluster; 0: it is elsewhere.'),
-  BUS_HUB_IMAGE: text('Image of these servers; the image of the catalog item bus, of architecture 1, when unset.'),
+  BUS_HUB_IMAGE: textVariable(
+    'Image of these servers; the image of the catalog item bus, of architecture 1, when unset.',
+  ),
   BUS_HUB_SERVICE_TYPE: z
     .enum(['ClusterIP', 'NodePort', 'LoadBalancer'])
     .default('ClusterIP')
     .describe('Type of the Service by which nodes reach these servers.'),
-  BUS_HUB_STORAGE_CLASS: text('Storage class of these servers; the default class of the cluster when unset.'),
-  ROUTERS_ENABLED: flag.describe(
+  BUS_HUB_STORAGE_CLASS: textVariable('Storage class of these servers; the default class of the cluster when unset.'),
+  ROUTERS_ENABLED: flagVariable.describe(
     'Routers and services: a router on nodes whose routerMode asks for one, and TCP ports that clients reach through the routers.',
   ),
-  ROUTER_HUB: flag.describe('Whether the controller makes the default router in this cluster; else it is elsewhere.'),
-  ROUTER_HUB_IMAGE: text(
+  ROUTER_HUB: flagVariable.describe(
+    'Whether the controller makes the default router in this cluster; else it is elsewhere.',
+  ),
+  ROUTER_HUB_IMAGE: textVariable(
     'Image of the default router; the image of the catalog item router, of architecture 1, when unset.',
   ),
   ROUTER_HUB_SERVICE_TYPE: z
@@ -258,24 +274,26 @@ const environment = z.object({
     .regex(/^[^:]*$/, 'has to be text without a colon')
     .default(SERVICE_TAG)
     .describe('What tags of nodes begin with that select services, before a colon and the token.'),
-  SKERRY_DIAL_SERVICES: flag.describe(
+  SKERRY_DIAL_SERVICES: flagVariable.describe(
     'Whether the controller dials each service at the default router and says in the condition Reachable whether a server answers. Servers see connections that send nothing.',
   ),
-  SKERRY_RELAY_DEFAULT_ROUTER: flag.describe(
+  SKERRY_RELAY_DEFAULT_ROUTER: flagVariable.describe(
     'Whether replicas pass sessions on over the default router, with a certificate of the platform; needs ROUTERS_ENABLED.',
   ),
   SKERRY_RELAY_ROUTER: hosts
     .optional()
     .describe('Router (AMQP 1.0) over which replicas pass sessions on: hosts, each with :port unless it is 5671.'),
-  SKERRY_RELAY_ROUTER_CERTIFICATES: text('Folder with ca.crt, tls.crt and tls.key for the router; without it no TLS.'),
+  SKERRY_RELAY_ROUTER_CERTIFICATES: textVariable(
+    'Folder with ca.crt, tls.crt and tls.key for the router; without it no TLS.',
+  ),
   SKERRY_RELAY_BUS: busUrls
     .optional()
     .describe('Message bus over which replicas pass sessions on, instead of the router: nats:// or tls:// URLs.'),
-  SKERRY_RELAY_BUS_CREDENTIALS: text('File with the credentials of the account controller of the bus.'),
-  WS_HA_CROSS_REPLICA_REQUIRES_AMQP: flagOf('true').describe(
+  SKERRY_RELAY_BUS_CREDENTIALS: textVariable('File with the credentials of the account controller of the bus.'),
+  WS_HA_CROSS_REPLICA_REQUIRES_AMQP: flagVariableOf('true').describe(
     'Whether sessions between replicas need the router or bus that is configured; else they may use the internal port.',
   ),
-  WS_HA_FAIL_FAST_ON_ROUTER_UNAVAILABLE: flagOf('true').describe(
+  WS_HA_FAIL_FAST_ON_ROUTER_UNAVAILABLE: flagVariableOf('true').describe(
     'Whether a terminal ends with 1013 when the router or bus is away and there are other replicas.',
   ),
   ...authEnvironment.shape,
@@ -283,7 +301,7 @@ const environment = z.object({
     .string()
     .default('skerry')
     .describe('Audience of ServiceAccount tokens for REST; empty accepts those for the API server itself.'),
-  KUBECONFIG: text('kubeconfig file; the service account of the pod when unset.'),
+  KUBECONFIG: textVariable('kubeconfig file; the service account of the pod when unset.'),
 });
 
 export interface Config {

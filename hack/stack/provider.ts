@@ -14,7 +14,7 @@ export interface LocalProvider extends AsyncDisposable {
 }
 
 /**
- * PROVIDER=dex: people are those of Dex, which has them, its keys and its tokens in memory. The password of all of them is in the file
+ * PROVIDER=dex: Dex has the people, and its keys and tokens, in memory. The password of all of them is in the file
  * `dex/password` of the data folder.
  */
 export async function startLocalProvider({
@@ -32,7 +32,7 @@ export async function startLocalProvider({
   const { issuer, caFile } = dex;
   const { clientId, clientSecret } = DEX_CLIENT;
   writeAtomically(join(folder, 'password'), `${DEX_PASSWORD}\n`);
-  log(`People are those of Dex at ${issuer}`);
+  log(`People log in at Dex: ${issuer}`);
   return {
     ...{ issuer, clientId, caFile },
     settings: {

@@ -52,7 +52,7 @@ export interface StackOptions {
   sample?: boolean;
   /** Whether REST is HTTPS, and kubectl is served by a login at the controller. */
   tls?: boolean;
-  /** Whether people are those of Dex, whose logins serve kubectl as well. */
+  /** Whether Dex has the people, whose logins serve kubectl as well. */
   hasDex?: boolean;
   log: Log;
   /** Aborts the start; what was started is stopped again. */

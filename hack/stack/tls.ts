@@ -45,7 +45,7 @@ export async function trustController(
   return ca;
 }
 
-/** Lets the API server accept the logins of an issuer: the arguments are those of `kubectl skerry authentication-config`. */
+/** Lets the API server accept the logins of an issuer: with the arguments of `kubectl skerry authentication-config`. */
 export async function trustIssuer(dir: string, apiServer: string, args: readonly string[]): Promise<void> {
   const plugin = join(ROOT, 'bin/kubectl-skerry.cjs');
   const command = [plugin, 'authentication-config', ...args, '--api-version', configurationVersion(apiServer)];

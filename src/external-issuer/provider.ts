@@ -178,7 +178,7 @@ const REFUSALS: ReadonlySet<string> = new Set(['invalid_grant', 'access_denied',
 /** Errors by which it refuses the form of the login. */
 const NOT_OFFERED: ReadonlySet<string> = new Set(['unauthorized_client', 'unsupported_grant_type']);
 
-/** Errors by which it blames the settings, with what is amiss. */
+/** Errors by which it blames the settings, with the setting to mend. */
 const BLAMES: ReadonlyMap<string, string> = new Map([
   ['invalid_client', 'it does not accept OIDC_CLIENT_ID and OIDC_CLIENT_SECRET'],
   ['invalid_scope', `its client has to have each of the scopes ${PROVIDER_SCOPE}`],

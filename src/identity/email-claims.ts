@@ -88,7 +88,7 @@ export function createEmailClaims({
         if (claim.user === uuid) return;
         const isFresh = now() - Date.parse(present?.metadata.creationTimestamp ?? '') < CLAIM_MS;
         if (!present || isFresh || (await userOf(email, claim, signal))) throw emailTaken(email);
-        // A create that was interrupted, or a user who is gone, left it.
+        // A create that was interrupted, or a deleted user, left it.
         const bindings = await left.naming(email, signal);
         if (bindings?.length !== 0) throw stillBound(email, bindings);
         await client.replace(CORE_RESOURCES.secrets, { ...present, data }, { signal, fieldManager }).catch((lost) => {

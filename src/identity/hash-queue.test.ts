@@ -49,14 +49,14 @@ test('hashes are computed two at once, the others wait in a queue, and beyond it
   expect([Math.max(...depths), depths.at(-1)]).toEqual([3, 0]);
 });
 
-test('a caller that has gone leaves the queue, and its place is free', async () => {
+test('a caller that disconnects leaves the queue, and its place is free', async () => {
   const { one, endAll } = work();
   const queue = createHashQueue({ parallel: 1, waiting: 1 });
   const first = queue.run(one, never);
-  const gone = new AbortController();
-  const waiting = queue.run(one, gone.signal);
-  gone.abort(new Error('the client is gone'));
-  await expect(waiting).rejects.toThrow('the client is gone');
+  const client = new AbortController();
+  const waiting = queue.run(one, client.signal);
+  client.abort(new Error('disconnected'));
+  await expect(waiting).rejects.toThrow('disconnected');
   const next = queue.run(one, never);
   await endAll();
   await Promise.all([first, next]);

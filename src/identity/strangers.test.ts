@@ -26,7 +26,7 @@ describe('attempts of strangers', () => {
   test.each([
     [1, 20, 10],
     [2, 10, 5],
-  ])('write %i-fold shared at most %i times at once, and %i times a second', (replicas, atOnce, perSecond) => {
+  ])('write at each of %i replicas at most %i times at once, and %i times a second', (replicas, atOnce, perSecond) => {
     const { clock, strangers, permitted } = strangersAt({ replicas });
     const attempt = (i: number) => void strangers.charge(`192.0.2.${i % 250}`, undefined);
     expect(permitted(1_000, attempt)).toBe(atOnce);
@@ -34,7 +34,7 @@ describe('attempts of strangers', () => {
     expect(permitted(1_000, attempt)).toBe(perSecond);
   });
 
-  test('that succeed take nothing of the bound, however often their refund is asked for', () => {
+  test('take nothing of the bound when they succeed, however often their refund is asked for', () => {
     const { strangers, permitted } = strangersAt();
     const attempt = () => {
       const charged = strangers.charge(ATTACKER, undefined);
@@ -45,7 +45,7 @@ describe('attempts of strangers', () => {
     expect(permitted(100, () => void strangers.charge(ATTACKER, undefined))).toBe(20);
   });
 
-  test('of an address that has failed leave half of the bound to others, for ten minutes', () => {
+  test('leave half of the bound to other addresses once they have failed, for ten minutes', () => {
     const { clock, strangers, permitted } = strangersAt();
     strangers.failed(ATTACKER);
     const attempt = (address: string) => () => void strangers.charge(address, undefined);

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { DEFAULT_INSTALLATION } from '../api/names.ts';
-import { amount, ConfigError, flag, flagOf, listed, seconds, text } from './values.ts';
+import { amountVariable, ConfigError, flagVariable, flagVariableOf, listed, seconds, textVariable } from './values.ts';
 
 /** Who logs in, and where: the environment of logins. */
 
@@ -36,8 +36,8 @@ export const authEnvironment = z.object({
     .regex(/^[!-9;-~]{1,128}$/, 'has to be 1 to 128 printable characters of ASCII without a space or a colon')
     .optional()
     .describe('Client of the OpenID provider, which is the audience of its tokens.'),
-  OIDC_CLIENT_SECRET: text('Secret of this client.'),
-  AUTH_INSECURE_ALLOW_HTTP: flag.describe(
+  OIDC_CLIENT_SECRET: textVariable('Secret of this client.'),
+  AUTH_INSECURE_ALLOW_HTTP: flagVariable.describe(
     'Whether people may log in over http:// to another machine, and an OpenID provider may be http://. Passwords and tokens can then be read on the way.',
   ),
   CONSOLE_URL: originUrl
@@ -61,10 +61,10 @@ export const authEnvironment = z.object({
     )
     .optional()
     .describe('Name of the first administrator, with OIDC_BOOTSTRAP_ADMIN_PASSWORD; admin when unset.'),
-  OIDC_BOOTSTRAP_ADMIN_PASSWORD: text(
+  OIDC_BOOTSTRAP_ADMIN_PASSWORD: textVariable(
     'Password of the first administrator; a generated one, in the Secret skerry-bootstrap-admin, when unset.',
   ),
-  AUTH_INSECURE_ALLOW_BOOTSTRAP_LOG: flag.describe(
+  AUTH_INSECURE_ALLOW_BOOTSTRAP_LOG: flagVariable.describe(
     'Whether the log has the generated password of the first administrator, once.',
   ),
   AUTH_ACCESS_TOKEN_TTL_SECONDS: seconds(60, 3600)
@@ -73,10 +73,10 @@ export const authEnvironment = z.object({
   AUTH_REFRESH_TOKEN_TTL_SECONDS: seconds(300, 43_200)
     .optional()
     .describe('Seconds that a refresh token is valid, where the AuthPolicy says nothing; 3600 when unset.'),
-  AUTH_RATE_LIMIT_ENABLED: flagOf('true').describe(
+  AUTH_RATE_LIMIT_ENABLED: flagVariableOf('true').describe(
     'Whether requests with which a password or code can be guessed are limited by address; the attempts of an account always are.',
   ),
-  AUTH_RATE_LIMIT_MAX_REQUESTS: amount(60, 100_000).describe(
+  AUTH_RATE_LIMIT_MAX_REQUESTS: amountVariable(60, 100_000).describe(
     'Such requests of one address in AUTH_RATE_LIMIT_WINDOW_MS, at each replica.',
   ),
   AUTH_RATE_LIMIT_WINDOW_MS: z.coerce
@@ -103,7 +103,7 @@ export const authEnvironment = z.object({
     .regex(/^\/(?!\/)[^\s?#\\]*$/, 'has to be a path that begins with one slash, without a query and fragment')
     .default('/login/oauth')
     .describe('Path of the page for logins in the browser, below CONSOLE_URL.'),
-  AUTH_CONSOLE_CLIENT_ENABLED: flag.describe(
+  AUTH_CONSOLE_CLIENT_ENABLED: flagVariable.describe(
     'Whether the provider has a client without a secret, for a console in the browser.',
   ),
   OIDC_CONSOLE_CLIENT_ID: z
@@ -132,7 +132,7 @@ export const authEnvironment = z.object({
     .describe(
       'Keys that sign cookies of logins, with commas between them; the first signs. Generated and stored when unset.',
     ),
-  SKERRY_OIDC_CA_FILE: text(
+  SKERRY_OIDC_CA_FILE: textVariable(
     'File (PEM) with the authority of the OpenID provider, besides the authorities of the system.',
   ),
 });

@@ -3,7 +3,7 @@ import { CONTROLLER_CERTIFICATE } from '../api/names.ts';
 import { certificateSpecSchema } from '../api/v3/certificate.ts';
 import type { PemSource, TlsFiles } from '../server-tls/files.ts';
 import { hostsOf, hostsProblem } from '../subjects/pki/rules/hosts.ts';
-import { ConfigError, text } from './values.ts';
+import { ConfigError, textVariable } from './values.ts';
 
 /** The certificate that the controller serves: its environment. */
 
@@ -16,9 +16,9 @@ const pemInBase64 = z.string().transform((text, context) => {
   return z.NEVER;
 });
 export const tlsEnvironment = z.object({
-  TLS_PATH_CERT: text('File with the certificate chain; with TLS_PATH_KEY it switches TLS on.'),
-  TLS_PATH_KEY: text('File with the private key.'),
-  TLS_PATH_INTERMEDIATE_CERT: text(
+  TLS_PATH_CERT: textVariable('File with the certificate chain; with TLS_PATH_KEY it switches TLS on.'),
+  TLS_PATH_KEY: textVariable('File with the private key.'),
+  TLS_PATH_INTERMEDIATE_CERT: textVariable(
     'File with the certificates between the certificate and its authority, where the file of the certificate has none.',
   ),
   TLS_BASE64_CERT: pemInBase64
@@ -28,7 +28,7 @@ export const tlsEnvironment = z.object({
   TLS_BASE64_INTERMEDIATE_CERT: pemInBase64
     .optional()
     .describe('The intermediate certificates (PEM) in base64, instead of TLS_PATH_INTERMEDIATE_CERT.'),
-  TLS_PATH_CA: text(
+  TLS_PATH_CA: textVariable(
     'File with the authority of the certificate: agents get it to trust it, and it is sent with the chain.',
   ),
   SKERRY_TLS_HOSTS: certificateSpecSchema.shape.hosts
