@@ -190,7 +190,7 @@ const RUNS: readonly Run[] = [
   {
     name: 'edit-cost',
     about: 'the cost of an edit among 10 and 1,000 objects of each kind',
-    command: tests('unit', 'src/edit-cost.test.ts'),
+    command: tests('alone', 'src/edit-cost.test.ts'),
   },
   {
     name: 'bus-cost',
