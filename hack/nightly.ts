@@ -316,6 +316,11 @@ const RUNS: readonly Run[] = [
     command: tests('e2e', 'e2e/foreign-client.test.ts'),
   },
   {
+    name: 'identity-page',
+    about: 'the page of identity as typed with Dex, on a local stack',
+    command: tests('e2e', 'e2e/identity-dex.test.ts'),
+  },
+  {
     name: 'keycloak',
     about: 'Keycloak as the provider of the users, at the controller and at an API server',
     command: tests('e2e', 'e2e/keycloak.test.ts'),

@@ -130,7 +130,10 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     viewWithRules: (uuid: string): MicroserviceView | undefined => {
       const isWanted = supervisor.desired.some((entry) => entry.uuid === uuid) || !supervisor.isUnwanted(uuid);
       if (own.owns(uuid) || !isWanted) return undefined;
-      return responses.sent.microservices?.views.get(uuid) ?? supervisor.record(uuid)?.lastGood;
+      const { views, heldAccounts } = responses.sent.microservices ?? {};
+      const view = views?.get(uuid) ?? supervisor.record(uuid)?.lastGood;
+      const serviceAccount = heldAccounts?.get(uuid);
+      return view && serviceAccount ? { ...view, serviceAccount } : view;
     },
     /** Calls a listener when microservices may be, or may do, something else. Returns how to stop listening. */
     onRolesChanged: (listener: () => void) => rest.roles.onChange(listener),

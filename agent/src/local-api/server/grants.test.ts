@@ -123,6 +123,18 @@ describe('the token of a microservice', () => {
     expect((await ask('GET', '/v1/ms', older)).status).toBe(403);
   });
 
+  test('loses at once what its role no longer allows, also while its microservice is on hold', async () => {
+    const held = (rules: RoleRule[]) => {
+      const [web = { uuid: ids.web }, ...others] = views([rule()]);
+      const hold = { uuid: web.uuid, hold: true, reason: 'RoleNotFound', message: '' } as const;
+      local.controller.change({ microservices: [{ ...hold, serviceAccount: { name: 'web', rules } }, ...others] });
+    };
+    held([]);
+    await until('403', async () => (await ask('GET', '/v1/ms')).status === 403);
+    held([rule()]);
+    await until('200', async () => (await ask('GET', '/v1/ms')).status === 200);
+  });
+
   test('with a role that allows everything reaches nothing of the agent itself', async () => {
     await grant([rule({ resources: ['*'], verbs: ['*'] })], '/v1/auth/whoami', 200);
     for (const path of ['/v1/system/status', '/v1/system/config', '/v1/system/logs', '/v1/system/orphans'])
