@@ -31,6 +31,11 @@ const RUNS: readonly Run[] = [
     env: { SKERRY_DAMAGE_POINTS: '10000' },
   },
   {
+    name: 'completion',
+    about: 'completions of the command line of the agent in zsh and fish',
+    command: tests('unit', 'agent/src/cli/commands/completion.test.ts'),
+  },
+  {
     name: 'relay',
     about: 'sessions between replicas over a real AMQP 1.0 broker and a real message bus',
     command: tests('unit', 'src/sessions/relay-brokers.test.ts'),
