@@ -2,7 +2,6 @@ import type { EdgeNode } from '../../../api/v3/index.ts';
 import type { BusLookups } from '../../../rules/bus-lookups.ts';
 import { v3Name } from '../../../rules/names.ts';
 import { onceEach } from '../../../rules/once-each.ts';
-import type { PartInputs } from '../../../rules/part.ts';
 import { compareTexts } from '../../../rules/precedence.ts';
 import type { Base64ByKey } from '../../../rules/system-files.ts';
 import { tokensFile } from '../../../wire/bus.ts';
@@ -57,7 +56,7 @@ export interface AccountRoom {
 export function linkedAccounts(
   node: EdgeNode,
   mode: BusMode,
-  { bus, secret }: Pick<PartInputs, 'secret'> & { bus: BusLookups },
+  bus: BusLookups,
   { hasUpstream, room }: { hasUpstream: boolean; room: AccountRoom },
 ): NodeAccounts {
   const users = new Map(bus.usersOfNode(v3Name(node)).map((user) => [user.account, user]));
@@ -69,13 +68,13 @@ export function linkedAccounts(
   }
   const found: FoundAccount[] = [];
   for (const ref of all.values()) {
-    const content = secret(ref.secret);
+    const content = ref.content();
     const signed = content && signedIn(content);
     if (!signed) continue;
     const user = users.get(ref.name);
     // A look-up: the order of many accounts asks for it again and again.
     const isOfSystem = user?.isOfSystem === true;
-    const creds = user && !isOfSystem && hasUpstream ? secret(user.secret)?.creds : undefined;
+    const creds = user && !isOfSystem && hasUpstream ? user.content()?.creds : undefined;
     found.push({ name: ref.name, signed, isOfSystem, since: user?.createdAt ?? LATER, creds });
   }
   found.sort((a, b) => compareTexts(a.name, b.name));
