@@ -1,5 +1,5 @@
 /** The kinds of engine that are supported; the first is the default. */
-export const ENGINE_KINDS = ['docker', 'podman'] as const;
+export const ENGINE_KINDS = ['docker', 'podman', 'embedded'] as const;
 export type EngineKind = (typeof ENGINE_KINDS)[number];
 
 /** What kind of engine it is and what it can do. */
