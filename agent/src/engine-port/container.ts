@@ -41,6 +41,8 @@ export interface Container {
   stamps?: Readonly<Record<string, string>>;
   /** what of the machine it binds */
   binds?: readonly Bind[];
+  /** what it shares its namespaces in, where the engine has such a thing */
+  podId?: string;
 }
 
 /** A directory or file of the machine that a container binds. */

@@ -1,10 +1,12 @@
 /** The kinds of engine that are supported; the first is the default. */
 export const ENGINE_KINDS = ['docker', 'podman', 'embedded'] as const;
 export type EngineKind = (typeof ENGINE_KINDS)[number];
+/** The agent's own engine, which the settings cannot name yet: not all of the contract holds on it. */
+export const EMBEDDED_KIND = 'embedded';
 
 /** What kind of engine it is and what it can do. */
 export interface EngineFacts {
-  kind: EngineKind;
+  kind: EngineKind | typeof EMBEDDED_KIND;
   version: string;
   apiVersion: string;
   /** names of its runtimes, sorted; only its own one where containers have no choice */
