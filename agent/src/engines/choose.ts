@@ -1,5 +1,5 @@
 import type { Config } from '../domain/config.ts';
-import { ENGINE_KINDS, type EngineKind } from '../engine-port/facts.ts';
+import { DOCKER_API_KINDS, type EngineKind } from '../engine-port/facts.ts';
 
 /** An engine of this machine, and where it listens. */
 export interface EngineChoice {
@@ -40,14 +40,11 @@ export function chooseEngine(
   if (containerEngineUrl) return { ...(containerEngine && { kind: containerEngine }), url: containerEngineUrl };
   if (containerEngine) return choiceOf(containerEngine, isThere);
   if (former) return former.kind ? choiceOf(former.kind, isThere) : former;
-  const present = OTHERS.find((kind) => ENGINE_SOCKETS[kind].some(isThere));
+  const present = DOCKER_API_KINDS.find((kind) => ENGINE_SOCKETS[kind].some(isThere));
   if (present) return choiceOf(present, isThere);
   if (!isOld && canEmbed()) return choiceOf('embedded', isThere);
-  return { ...choiceOf(ENGINE_KINDS[0], isThere), ...(!isOld && { isGuess: true }) };
+  return { ...choiceOf(DOCKER_API_KINDS[0], isThere), ...(!isOld && { isGuess: true }) };
 }
-
-/** The engines that the agent does not bring itself. */
-const OTHERS = ENGINE_KINDS.filter((kind) => kind !== 'embedded');
 
 function choiceOf(kind: EngineKind, isThere: (path: string) => boolean): EngineChoice {
   const sockets: readonly string[] = ENGINE_SOCKETS[kind];
