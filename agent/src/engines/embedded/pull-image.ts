@@ -49,7 +49,8 @@ async function callPull(
   credentials: PullRequest['credentials'],
   signal: AbortSignal,
 ): Promise<void> {
-  const auth = credentials && { ...credentials, serverAddress: credentials.host };
+  // Only the host of the URL counts: no other one gets the credentials.
+  const auth = credentials && { ...credentials, serverAddress: `https://${credentials.host}` };
   await containerd.call(CRI.pullImage, { image: { image }, auth }, { signal, deadline: 0 });
 }
 

@@ -84,7 +84,10 @@ export class GrpcConnection {
       if (failure !== undefined) throw failure;
       if (signal?.aborted) throw signal.reason;
       // The status says more than the end of the stream.
-      const known = await Promise.race([outcome, new Promise<undefined>((resolve) => setImmediate(() => resolve(undefined)))]);
+      const known = await Promise.race([
+        outcome,
+        new Promise<undefined>((resolve) => setImmediate(() => resolve(undefined))),
+      ]);
       throw known && known.status !== STATUS.ok ? known : asGrpc(error);
     } finally {
       clearTimeout(timer);
