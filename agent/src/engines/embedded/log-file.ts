@@ -148,7 +148,10 @@ export function isFull(path: string, bytes: number): boolean {
  */
 export function replaceLog(path: string, bytes: number): void {
   const size = sizeOf(path);
-  if (size <= 1.25 * bytes) return renameSync(path, previous(path));
+  if (size <= 1.25 * bytes) {
+    renameSync(path, previous(path));
+    return;
+  }
   // Who follows the log still has the whole file.
   const descriptor = openSync(path, 'r');
   try {

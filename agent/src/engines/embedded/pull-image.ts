@@ -95,7 +95,10 @@ async function watch(containerd: Containerd, { quiet, done, onProgress }: Watch)
       const total = statuses.reduce((sum, each) => sum + each.total, 0);
       const present = statuses.reduce((sum, each) => sum + each.offset, 0);
       const percentage = total > 0 ? Math.min(99, Math.floor((100 * present) / total)) : 0;
-      if (percentage > shown) onProgress?.((shown = percentage));
+      if (percentage > shown) {
+        shown = percentage;
+        onProgress?.(shown);
+      }
       const state = statuses.map(({ ref, offset }) => `${ref} ${offset}`).join();
       if (state !== last) since = performance.now();
       last = state;
