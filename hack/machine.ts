@@ -8,7 +8,7 @@ import { waitFor } from './wait.ts';
 
 const run = promisify(execFile);
 /** Where engines keep layers, which cannot lie on an overlay. */
-const ON_DISK = ['var/lib/docker', 'var/lib/containers'] as const;
+const ON_DISK = ['var/lib/docker', 'var/lib/containers', 'var/lib/skerry-containerd'] as const;
 const PREFIX = 'skerry-machine-';
 
 /**
@@ -111,7 +111,7 @@ export class Machine implements AsyncDisposable {
   }
 
   /** Installs packages of an engine before the first start, or while the machine runs. */
-  async installEngine(kind: 'docker' | 'podman'): Promise<Said> {
+  async installEngine(kind: 'docker' | 'podman' | 'embedded'): Promise<Said> {
     const settings = PODMAN_SETTINGS.join('\\n');
     const runtime = `printf '${settings}\\n' > /etc/containers/containers.conf`;
     const command = `DEBIAN_FRONTEND=noninteractive dpkg -i /packages/${kind}/*.deb${

@@ -36,6 +36,7 @@ export const EMBEDDED = {
   state: '/run/skerry-containerd',
   name: 'skerry0',
   socket: '/run/skerry-containerd/containerd.sock',
+  unit: '/usr/lib/systemd/system/skerry-containerd.service',
 } as const;
 
 export const placesOf = ({ root, state, name, systemd }: PlacesOptions): ContainerdPlaces => ({
