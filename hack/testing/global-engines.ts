@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
-import { startContainerd } from '../containerd.ts';
+import { type ContainerdRelease, startContainerd } from '../containerd.ts';
 import type { EngineKind } from '../engine.ts';
 import { startClock } from '../progress.ts';
 import { provideEngines } from './global-engine.ts';
@@ -10,7 +10,7 @@ import type {} from './provided.ts';
 
 /**
  * Every kind of container engine and an empty registry for all `*.engine.test.ts`. SKERRY_ENGINE selects one kind, for a
- * machine that cannot run the others.
+ * machine that cannot run the others; SKERRY_CONTAINERD=2 takes containerd 2 for the agent's own engine.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const asked = process.env.SKERRY_ENGINE as EngineKind | 'embedded' | undefined;
@@ -31,6 +31,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
 async function provideOwn(started: AsyncDisposableStack) {
   const dir = await mkdtemp(join(tmpdir(), 'skerry-containerd-'));
   started.defer(() => rm(dir, { recursive: true, force: true }));
-  const { url } = started.use(await startContainerd({ dir, log: startClock((text) => process.stderr.write(text)) }));
+  const version = process.env.SKERRY_CONTAINERD as ContainerdRelease | undefined;
+  const log = startClock((text) => process.stderr.write(text));
+  const { url } = started.use(await startContainerd({ dir, log, ...(version && { version }) }));
   return [{ kind: 'embedded' as const, url }];
 }

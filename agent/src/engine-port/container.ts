@@ -24,6 +24,8 @@ export interface Container {
   exitCode: number;
   oomKilled: boolean;
   error: string;
+  /** the engine's word for how it ended, where the engine has such words */
+  reason?: string;
   health?: 'starting' | 'healthy' | 'unhealthy';
   /** the last health check, where it failed */
   failedCheck?: { exitCode: number; output: string };

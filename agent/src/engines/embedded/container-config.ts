@@ -11,7 +11,10 @@ const CPU_PERIOD = 100_000;
 const PRIVATE = 0;
 
 /** The container of a start of a record, as far as CRI has a word for it; `specOf` adds the rest. Pure. */
-export function containerOf(record: Pick<ContainerRecord, 'id' | 'spec' | 'imageId'>, context: ContainerContext): ContainerConfig {
+export function containerOf(
+  record: Pick<ContainerRecord, 'id' | 'spec' | 'imageId'>,
+  context: ContainerContext,
+): ContainerConfig {
   const { id, spec, imageId } = record;
   const { fields } = spec;
   const { memoryLimit = 0, memorySwap = 0, cpus, cpuSetCpus } = fields;

@@ -91,7 +91,8 @@ export class EmbeddedEngine implements CompleteEngine {
     const { version } = await this.#containerd.call(CONTAINERD.version, {}, { signal });
     const { status } = await this.#containerd.call(CRI.status, {}, { signal });
     const bad = status?.conditions.find((condition) => condition.type === 'RuntimeReady' && !condition.status);
-    if (bad) throw new EngineError('Unavailable', `the engine at ${this.url} is not ready: ${bad.reason} ${bad.message}`);
+    if (bad)
+      throw new EngineError('Unavailable', `the engine at ${this.url} is not ready: ${bad.reason} ${bad.message}`);
     const started = startedAt(this.url.replace(/^unix:\/\//, ''));
     if (!started) throw new EngineError('Unavailable', `the containerd at ${this.url} is not the agent's own`);
     const [containerd, records, places] = [this.#containerd, this.#records, recordPlaces(started)];
@@ -129,7 +130,9 @@ export class EmbeddedEngine implements CompleteEngine {
     const states = new Map(containers.map(({ id, state }) => [id, state]));
     for (const id of this.#ends.keys()) if (!states.has(id)) this.#ends.delete(id);
     const records = await this.#own(signal);
-    const owners = records.flatMap(({ id, run }): [string, string][] => (run.containerId ? [[run.containerId, id]] : []));
+    const owners = records.flatMap(({ id, run }): [string, string][] =>
+      run.containerId ? [[run.containerId, id]] : [],
+    );
     this.#owners = new Map(owners);
     const network = await this.network();
     const found: Container[] = [];
@@ -160,7 +163,10 @@ export class EmbeddedEngine implements CompleteEngine {
 
   async foreignContainers(signal?: AbortSignal): Promise<string[]> {
     const records = await this.#records.list(signal);
-    return records.filter((record) => agentOf(record) !== this.#instance).map(({ run }) => run.name).sort();
+    return records
+      .filter((record) => agentOf(record) !== this.#instance)
+      .map(({ run }) => run.name)
+      .sort();
   }
 
   async containersOfOtherAgents(signal?: AbortSignal): Promise<OtherAgentContainer[]> {
@@ -241,7 +247,10 @@ export class EmbeddedEngine implements CompleteEngine {
     const others = new Set(
       all.filter((each) => each !== own).flatMap(({ content }) => content.layers.map(({ chain }) => chain)),
     );
-    return this.#at.images.bytesOf(own.content.layers.filter(({ chain }) => !others.has(chain)), signal);
+    return this.#at.images.bytesOf(
+      own.content.layers.filter(({ chain }) => !others.has(chain)),
+      signal,
+    );
   }
 
   async tag(id: string, reference: string, signal?: AbortSignal): Promise<void> {
@@ -287,7 +296,10 @@ export class EmbeddedEngine implements CompleteEngine {
       const { cpuSetCpus, runtime } = spec.fields;
       requireCpus(cpuSetCpus);
       if (runtime && !started.handlers.includes(runtime))
-        throw new EngineError('Invalid', `runtime ${runtime} is unknown; the engine has ${started.handlers.join(', ')}`);
+        throw new EngineError(
+          'Invalid',
+          `runtime ${runtime} is unknown; the engine has ${started.handlers.join(', ')}`,
+        );
       await this.#requireFreeName(spec.name, signal);
       const image = await images.find(spec.imageId || spec.image, signal);
       if (!image) throw new EngineError('ImageMissing', `image ${spec.image} is not there`);
@@ -442,7 +454,12 @@ export class EmbeddedEngine implements CompleteEngine {
 
 const agentOf = ({ spec }: ContainerRecord) => spec.labels[CONTAINER_LABELS.agent] ?? '';
 
-const ARCHITECTURES: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm64', arm: 'arm', riscv64: 'riscv64' };
+const ARCHITECTURES: Readonly<Record<string, string>> = {
+  x64: 'amd64',
+  arm64: 'arm64',
+  arm: 'arm',
+  riscv64: 'riscv64',
+};
 const imageArchitecture = () => ARCHITECTURES[process.arch] ?? process.arch;
 
 function requireCpus(list: string | undefined): void {

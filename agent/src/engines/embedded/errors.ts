@@ -54,12 +54,15 @@ export function pullError(reference: string, error: unknown): unknown {
   if (!(error instanceof EngineError) || error.code === 'DiskFull') return error;
   const { message } = error;
   const text = `pull ${reference}: ${message}`;
-  const code: EngineErrorCode = /connection ended|does not answer/.test(message) && error.code === 'Unavailable'
-    ? 'Unavailable'
-    : /unauthorized|denied|authorization failed|authentication required|no basic auth|insufficient_scope/i.test(message)
-      ? 'ImageUnauthorized'
-      : /not found|manifest unknown|does not exist/i.test(message) && !/no such host/i.test(message)
-        ? 'ImageNotFound'
-        : 'ImagePullFailed';
+  const code: EngineErrorCode =
+    /connection ended|does not answer/.test(message) && error.code === 'Unavailable'
+      ? 'Unavailable'
+      : /unauthorized|denied|authorization failed|authentication required|no basic auth|insufficient_scope/i.test(
+            message,
+          )
+        ? 'ImageUnauthorized'
+        : /not found|manifest unknown|does not exist/i.test(message) && !/no such host/i.test(message)
+          ? 'ImageNotFound'
+          : 'ImagePullFailed';
   return new EngineError(code, text, { cause: error });
 }

@@ -9,7 +9,7 @@ import { endProgram } from '../../machine/process-session.ts';
 import type { Containerd } from './client.ts';
 import { isCode } from './errors.ts';
 import { makeFifos, readingEnd, removeFifos, writingEnd } from './fifo.ts';
-import { readSpec, type RuntimeSpec, specBytes } from './runtime-spec.ts';
+import { type RuntimeSpec, readSpec, specBytes } from './runtime-spec.ts';
 import { CONTAINERD, TASK_STATES } from './wire/containerd.ts';
 
 /** Ctrl-D: how the input of a terminal ends. */
@@ -155,9 +155,7 @@ async function processSpec(
 }
 
 /** What several pipes have, as it comes; the next piece of each is read when the last one was taken. */
-async function* merged(
-  sockets: readonly Readable[],
-): AsyncGenerator<{ stream: LogLine['stream']; data: Uint8Array }> {
+async function* merged(sockets: readonly Readable[]): AsyncGenerator<{ stream: LogLine['stream']; data: Uint8Array }> {
   const streams = ['stdout', 'stderr'] as const;
   const readers = sockets.map((socket) => piecesOf(socket));
   const next = (at: number) => readers[at]?.next().then((result) => ({ at, result }));

@@ -45,7 +45,8 @@ export class HealthProbes {
     const found = await this.#probe(run.containerId, probe, signal);
     const health = afterCheck(probe, before, found, { startedAt, now: Date.now() });
     this.#last.set(id, { attempt: run.attempt, at: Date.now(), health });
-    const isNews = health.status !== healthOf(run).status || health.failedCheck?.output !== healthOf(run).failedCheck?.output;
+    const isNews =
+      health.status !== healthOf(run).status || health.failedCheck?.output !== healthOf(run).failedCheck?.output;
     if (isNews) await runs.change(id, (each) => (each.attempt === run.attempt ? { ...each, health } : each));
   }
 

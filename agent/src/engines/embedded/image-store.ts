@@ -53,7 +53,10 @@ export class ImageStore {
   }
 
   /** Under its id, its reference, or the stand-in of a reference by digest. */
-  async find(reference: string, signal?: AbortSignal): Promise<{ name: string; target: ImageTarget; content: ImageContent } | undefined> {
+  async find(
+    reference: string,
+    signal?: AbortSignal,
+  ): Promise<{ name: string; target: ImageTarget; content: ImageContent } | undefined> {
     const isId = /^sha256:[0-9a-f]{64}$/.test(reference);
     const names = isId ? [reference] : [formatReference(parseReference(reference)), standIn(reference)];
     for (const name of names) {
@@ -133,7 +136,8 @@ export class ImageStore {
 
   async #unpackedBytes(key: string, signal?: AbortSignal): Promise<number> {
     try {
-      return (await this.#containerd.call(CONTAINERD.snapshotUsage, { snapshotter: SNAPSHOTTER, key }, { signal })).size;
+      return (await this.#containerd.call(CONTAINERD.snapshotUsage, { snapshotter: SNAPSHOTTER, key }, { signal }))
+        .size;
     } catch (error) {
       if (isCode(error, 'NotFound', 'Invalid')) return 0;
       throw error;
@@ -161,7 +165,8 @@ export class ImageStore {
   }
 }
 
-const membersOf = (value: unknown) => (value !== null && typeof value === 'object' ? value : {}) as Record<string, unknown>;
+const membersOf = (value: unknown) =>
+  (value !== null && typeof value === 'object' ? value : {}) as Record<string, unknown>;
 const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
 /** An index or a manifest; an image is not trusted to have the form. */

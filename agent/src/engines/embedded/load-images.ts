@@ -3,7 +3,7 @@ import { readTar, TarError } from '../../../../src/lib/tar/read.ts';
 import { formatReference, isReference, parseReference } from '../../domain/reference.ts';
 import { EngineError } from '../../engine-port/error.ts';
 import type { Containerd } from './client.ts';
-import { withLease, type Written, writeContent } from './content.ts';
+import { type Written, withLease, writeContent } from './content.ts';
 import type { ImageStore } from './image-store.ts';
 
 /** Bytes of a file of an archive that is read as a document. */
@@ -50,7 +50,9 @@ async function storeFiles(
   const files = new Map<string, Stored>();
   const links = new Map<string, string>();
   try {
-    for await (const { path, type, size, target, content } of readTar(archive as AsyncIterable<Buffer>, { toEnd: true })) {
+    for await (const { path, type, size, target, content } of readTar(archive as AsyncIterable<Buffer>, {
+      toEnd: true,
+    })) {
       signal?.throwIfAborted();
       if (files.size + links.size >= ENTRIES) throw new TarError(`it has more than ${ENTRIES} files`);
       const name = posix.normalize(path);

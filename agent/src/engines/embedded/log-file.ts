@@ -1,4 +1,14 @@
-import { closeSync, fstatSync, mkdirSync, openSync, readSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { lastLines } from '../../domain/last-lines.ts';
@@ -30,7 +40,8 @@ export async function* readLog(
   try {
     const lines = new LineReader();
     async function* present(): AsyncGenerator<LogLine> {
-      for (const file of files) for (const piece of piecesOf(file)) for (const line of lines.add(piece)) if (isAsked(line)) yield line;
+      for (const file of files)
+        for (const piece of piecesOf(file)) for (const line of lines.add(piece)) if (isAsked(line)) yield line;
     }
     if (tail === Infinity) yield* present();
     else yield* await lastLines(present(), tail);
@@ -109,7 +120,8 @@ export class LineReader {
   }
 
   #line(bytes: Buffer): LogLine | undefined {
-    const [, ts = '', stream, tag] = /^(\S{1,40}) (stdout|stderr) ([FP]) /.exec(bytes.subarray(0, 64).toString('latin1')) ?? [];
+    const [, ts = '', stream, tag] =
+      /^(\S{1,40}) (stdout|stderr) ([FP]) /.exec(bytes.subarray(0, 64).toString('latin1')) ?? [];
     if (stream !== 'stdout' && stream !== 'stderr') return undefined;
     const content = Buffer.from(bytes.subarray(ts.length + stream.length + 4));
     const open = this.#parts[stream] ?? { ts, pieces: [] };
@@ -136,7 +148,10 @@ export function isFull(path: string, bytes: number): boolean {
  */
 export function replaceLog(path: string, bytes: number): void {
   const size = sizeOf(path);
-  if (size <= 1.25 * bytes) return renameSync(path, previous(path));
+  if (size <= 1.25 * bytes) {
+    renameSync(path, previous(path));
+    return;
+  }
   // Who follows the log still has the whole file.
   const descriptor = openSync(path, 'r');
   try {

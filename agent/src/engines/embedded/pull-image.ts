@@ -49,7 +49,8 @@ async function callPull(
   credentials: PullRequest['credentials'],
   signal: AbortSignal,
 ): Promise<void> {
-  const auth = credentials && { ...credentials, serverAddress: credentials.host };
+  // Only the host of the URL counts: no other one gets the credentials.
+  const auth = credentials && { ...credentials, serverAddress: `https://${credentials.host}` };
   await containerd.call(CRI.pullImage, { image: { image }, auth }, { signal, deadline: 0 });
 }
 
@@ -94,7 +95,10 @@ async function watch(containerd: Containerd, { quiet, done, onProgress }: Watch)
       const total = statuses.reduce((sum, each) => sum + each.total, 0);
       const present = statuses.reduce((sum, each) => sum + each.offset, 0);
       const percentage = total > 0 ? Math.min(99, Math.floor((100 * present) / total)) : 0;
-      if (percentage > shown) onProgress?.((shown = percentage));
+      if (percentage > shown) {
+        shown = percentage;
+        onProgress?.(shown);
+      }
       const state = statuses.map(({ ref, offset }) => `${ref} ${offset}`).join();
       if (state !== last) since = performance.now();
       last = state;

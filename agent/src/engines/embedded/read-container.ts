@@ -21,17 +21,17 @@ const milliseconds = (nanoseconds: number) => Math.floor(nanoseconds / NS_PER_MS
 
 type Ended = NonNullable<ContainerRecord['run']['ended']>;
 
-/** How a run of CRI has ended; `reason=` is the word by which CRI says why. Pure. */
+/** How a run of CRI has ended. Pure. */
 export function endOf(status: CriStatus): Ended {
   const startedAt = milliseconds(status.startedAt);
   const { reason, message, exitCode } = status;
-  const isTold = reason !== '' && reason !== 'Completed' && reason !== 'Error';
   return {
     startedAt,
     finishedAt: Math.max(milliseconds(status.finishedAt), startedAt),
     exitCode,
     oomKilled: reason === 'OOMKilled',
-    error: isTold ? `reason=${reason}${message ? ` message=${message}` : ''}` : '',
+    error: message,
+    ...(reason && { reason }),
   };
 }
 
@@ -64,7 +64,7 @@ export function toContainer(
     state: isRunning ? 'running' : last.startedAt > 0 ? 'exited' : 'created',
     ...(paused && { paused }),
     ...last,
-    ...(isRunning && { finishedAt: 0, exitCode: 0 }),
+    ...(isRunning && { finishedAt: 0, exitCode: 0, reason: undefined }),
     ...(isRunning && healthMembers(spec, run, last.startedAt, now)),
     hostNetwork,
     networkId: hostNetwork ? '' : (networkId ?? ''),

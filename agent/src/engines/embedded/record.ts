@@ -29,7 +29,7 @@ export interface Run {
   containerId?: string;
   ip?: string;
   /** of the last start, whose container CRI has no more */
-  ended?: Pick<Container, 'startedAt' | 'finishedAt' | 'exitCode' | 'oomKilled' | 'error'>;
+  ended?: Pick<Container, 'startedAt' | 'finishedAt' | 'exitCode' | 'oomKilled' | 'error' | 'reason'>;
   health?: HealthRecord;
 }
 

@@ -9,7 +9,7 @@ import { isCode } from './errors.ts';
 import { hostsText, type Neighbour, resolversOf } from './hosts.ts';
 import type { StartedContainerd } from './machine/started.ts';
 import { LOG_FILE, type RecordPlaces } from './places.ts';
-import { endOf, type CriStatus } from './read-container.ts';
+import { type CriStatus, endOf } from './read-container.ts';
 import type { ContainerRecord, Records, Run } from './record.ts';
 import { readSpec, specBytes, withOwnFields } from './runtime-spec.ts';
 import { RECORD_LABEL, type SandboxConfig, sandboxOf } from './sandbox-config.ts';
@@ -132,7 +132,8 @@ export class Runs {
   async #addOwnFields(containerId: string, { spec }: ContainerRecord, signal?: AbortSignal): Promise<void> {
     const { containerd } = this.#options;
     const { container } = await containerd.call(CONTAINERD.getContainer, { id: containerId }, { signal });
-    if (!container?.spec) throw new EngineError('Failed', `the engine does not say how container ${containerId} is made`);
+    if (!container?.spec)
+      throw new EngineError('Failed', `the engine does not say how container ${containerId} is made`);
     const value = specBytes(withOwnFields(readSpec(container.spec.value), spec));
     const changed = { id: containerId, spec: { type: container.spec.type, value } };
     await containerd.call(CONTAINERD.updateContainer, { container: changed, mask: { paths: ['spec'] } }, { signal });
@@ -159,7 +160,10 @@ export class Runs {
       );
       if (!shared || other.id === id || !other.run.sandboxId) continue;
       if (await this.isRunning(other, signal))
-        throw new EngineError('PortTaken', `container ${other.run.name} has port ${shared.external}/${shared.protocol}`);
+        throw new EngineError(
+          'PortTaken',
+          `container ${other.run.name} has port ${shared.external}/${shared.protocol}`,
+        );
       await this.#stopSandbox(other.run.sandboxId, signal);
     }
   }

@@ -21,7 +21,10 @@ export interface RuntimeSpec {
  */
 export function withOwnFields(made: RuntimeSpec, { fields, ulimits }: ContainerSpec): RuntimeSpec {
   const { tmpfs = [], shmSize, memoryReservation } = fields;
-  const own = [...tmpfs.map(memoryFileSystem), ...(shmSize && fields.ipcMode !== 'host' ? [sharedMemory(shmSize)] : [])];
+  const own = [
+    ...tmpfs.map(memoryFileSystem),
+    ...(shmSize && fields.ipcMode !== 'host' ? [sharedMemory(shmSize)] : []),
+  ];
   const taken = new Set(own.map(({ destination }) => destination));
   return {
     ...made,

@@ -98,9 +98,14 @@ export const CONTAINERD = {
     },
     { action: integer(1), digest: text(6) },
   ),
-  snapshotUsage: method('snapshots.v1.Snapshots', 'Usage', { snapshotter: text(1), key: text(2) }, {
-    size: integer(1),
-  }),
+  snapshotUsage: method(
+    'snapshots.v1.Snapshots',
+    'Usage',
+    { snapshotter: text(1), key: text(2) },
+    {
+      size: integer(1),
+    },
+  ),
   createLease: method('leases.v1.Leases', 'Create', { id: text(1), labels: map(3, 'text') }, {}),
   deleteLease: method('leases.v1.Leases', 'Delete', { id: text(1), sync: flag(2) }, {}),
   publish: method('events.v1.Events', 'Publish', { topic: text(1), event: one(2, any) }, {}),

@@ -70,19 +70,29 @@ const sandboxId = { sandboxId: text(1) };
 const containerId = { containerId: text(1) };
 
 export const CRI = {
-  status: method('Runtime', 'Status', { verbose: flag(1) }, {
-    status: one(1, { conditions: list(1, { type: text(1), status: flag(2), reason: text(3), message: text(4) }) }),
-    info: map(2, 'text'),
-  }),
+  status: method(
+    'Runtime',
+    'Status',
+    { verbose: flag(1) },
+    {
+      status: one(1, { conditions: list(1, { type: text(1), status: flag(2), reason: text(3), message: text(4) }) }),
+      info: map(2, 'text'),
+    },
+  ),
   runSandbox: method('Runtime', 'RunPodSandbox', { config: one(1, sandboxConfig), handler: text(2) }, sandboxId),
   stopSandbox: method('Runtime', 'StopPodSandbox', sandboxId, {}),
   removeSandbox: method('Runtime', 'RemovePodSandbox', sandboxId, {}),
   sandboxStatus: method('Runtime', 'PodSandboxStatus', sandboxId, {
     status: one(1, { id: text(1), state: integer(3), network: one(5, { ip: text(1) }) }),
   }),
-  listSandboxes: method('Runtime', 'ListPodSandbox', { filter: one(1, { labels: map(3, 'text') }) }, {
-    items: list(1, { id: text(1), state: integer(3), labels: map(5, 'text') }),
-  }),
+  listSandboxes: method(
+    'Runtime',
+    'ListPodSandbox',
+    { filter: one(1, { labels: map(3, 'text') }) },
+    {
+      items: list(1, { id: text(1), state: integer(3), labels: map(5, 'text') }),
+    },
+  ),
   createContainer: method(
     'Runtime',
     'CreateContainer',
@@ -91,9 +101,14 @@ export const CRI = {
   ),
   startContainer: method('Runtime', 'StartContainer', containerId, {}),
   stopContainer: method('Runtime', 'StopContainer', { containerId: text(1), timeout: integer(2) }, {}),
-  listContainers: method('Runtime', 'ListContainers', {}, {
-    containers: list(1, { id: text(1), sandboxId: text(2), state: integer(6) }),
-  }),
+  listContainers: method(
+    'Runtime',
+    'ListContainers',
+    {},
+    {
+      containers: list(1, { id: text(1), sandboxId: text(2), state: integer(6) }),
+    },
+  ),
   containerStatus: method('Runtime', 'ContainerStatus', containerId, {
     status: one(1, {
       id: text(1),

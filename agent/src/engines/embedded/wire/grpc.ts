@@ -1,4 +1,4 @@
-import http2, { type ClientHttp2Session, type ClientHttp2Stream, type IncomingHttpHeaders } from 'node:http2';
+import type { ClientHttp2Session, ClientHttp2Stream, IncomingHttpHeaders } from 'node:http2';
 import { connect } from 'node:net';
 
 /** Calls over one connection to a unix socket, in the form of gRPC: HTTP/2, with each message behind five bytes. */
@@ -39,6 +39,8 @@ export interface GrpcCall {
 /** Bytes of a message that are read. */
 const MESSAGE_LIMIT = 16 * 1024 * 1024;
 const HEADER = 5;
+/** The code of HTTP/2 for an answer that is not wanted any more. */
+const CANCEL = 8;
 
 export class GrpcConnection {
   readonly #socketPath: string;
@@ -83,13 +85,17 @@ export class GrpcConnection {
     } catch (error) {
       if (failure !== undefined) throw failure;
       if (signal?.aborted) throw signal.reason;
+      if (error instanceof GrpcError) throw error;
       // The status says more than the end of the stream.
-      const known = await Promise.race([outcome, new Promise<undefined>((resolve) => setImmediate(() => resolve(undefined)))]);
+      const known = await Promise.race([
+        outcome,
+        new Promise<undefined>((resolve) => setImmediate(() => resolve(undefined))),
+      ]);
       throw known && known.status !== STATUS.ok ? known : asGrpc(error);
     } finally {
       clearTimeout(timer);
       signal?.removeEventListener('abort', abort);
-      stream.close(http2.constants.NGHTTP2_CANCEL);
+      stream.close(CANCEL);
       this.#release(session);
     }
   }
@@ -102,7 +108,8 @@ export class GrpcConnection {
   #connected(): ClientHttp2Session {
     const present = this.#session;
     if (present && !present.destroyed && !present.closed) return present;
-    const session = http2.connect('http://localhost', {
+    // Loaded only now: an agent with another engine does not have it in memory.
+    const session = process.getBuiltinModule('node:http2').connect('http://localhost', {
       createConnection: () => connect(this.#socketPath),
       settings: { initialWindowSize: 1024 * 1024 },
     });

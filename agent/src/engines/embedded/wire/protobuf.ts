@@ -120,7 +120,7 @@ export function decode<M extends Message>(message: M, from: Buffer): Of<M> {
     if (!field || name === undefined) continue;
     if (field.form === 'map') addEntry(value[name] as Record<string, unknown>, field.kind, expectBytes(content));
     else if (field.form === 'list') (value[name] as unknown[]).push(...itemsOf(field.kind, wire, content));
-    else value[name] = valueOf(field.kind, content);
+    else value[name] = readValue(field.kind, content);
   }
   return value as Of<M>;
 }
@@ -136,25 +136,25 @@ function addEntry(into: Record<string, unknown>, kind: Scalar | Message, content
   let key = '';
   let value: unknown = typeof kind === 'object' ? decode(kind, Buffer.alloc(0)) : ZEROS[kind]();
   for (const part of fieldsOf(content))
-    if (part.number === 1) key = valueOf('text', part.content) as string;
-    else if (part.number === 2) value = valueOf(kind, part.content);
+    if (part.number === 1) key = readValue('text', part.content) as string;
+    else if (part.number === 2) value = readValue(kind, part.content);
   Object.defineProperty(into, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
 /** Numbers of a list may stand packed in one field. */
 function itemsOf(kind: Scalar | Message, wire: number, content: Buffer | bigint): unknown[] {
-  if ((kind !== 'number' && kind !== 'flag') || wire !== LENGTH) return [valueOf(kind, content)];
+  if ((kind !== 'number' && kind !== 'flag') || wire !== LENGTH) return [readValue(kind, content)];
   const packed = expectBytes(content);
   const items: unknown[] = [];
   for (let at = 0; at < packed.length; ) {
     const { value, end } = readVarint(packed, at);
-    items.push(valueOf(kind, value));
+    items.push(readValue(kind, value));
     at = end;
   }
   return items;
 }
 
-function valueOf(kind: Scalar | Message, content: Buffer | bigint): unknown {
+function readValue(kind: Scalar | Message, content: Buffer | bigint): unknown {
   if (kind === 'number' || kind === 'flag') {
     if (typeof content !== 'bigint') throw new ProtobufError('a number has the form of bytes');
     return kind === 'flag' ? content !== 0n : Number(BigInt.asIntN(64, content));
