@@ -51,10 +51,13 @@ export async function removeContainerd({ places, started, grace, purge }: Remova
   if (started)
     for (const program of ['iptables', 'ip6tables'])
       await attempt(`rules of ${program}`, () => removeRules(program, started));
+  // A slice stays active without a process in it.
+  if (places.cgroupParent.endsWith('.slice'))
+    await attempt(places.cgroupParent, () => run('systemctl', ['stop', places.cgroupParent]));
   await attempt(`control groups ${places.cgroupParent}`, () => removeCgroups(places.cgroupParent));
   for (const path of [...sockets, ...resultsOf(places.network), places.state, ...(purge ? [places.root] : [])])
     await attempt(path, () => removePath(path));
-  for (const folder of [CNI_RESULTS, '/var/lib/cni', join(SHARED_STATE, 's'), SHARED_STATE]) removeEmpty(folder);
+  for (const folder of [CNI_RESULTS, join(CNI_RESULTS, '..'), join(SHARED_STATE, 's'), SHARED_STATE]) removeEmpty(folder);
   return left;
 }
 
