@@ -14,7 +14,10 @@ test.runIf(hasSystemd)('systemd finds nothing wrong in the units of the agent', 
   const folder = temporaryFolder();
   for (const name of UNITS) {
     // The programs are where the packages put them; here they are another one that is executable.
-    const text = readFileSync(join(ROOT, 'packaging', name), 'utf8').replace(/=(\/opt\/skerry-agent\/node|\/usr\/bin\/skerry-agent|containerd) /g, '=/bin/true ');
+    const text = readFileSync(join(ROOT, 'packaging', name), 'utf8').replace(
+      /=(\/opt\/skerry-agent\/node|\/usr\/bin\/skerry-agent|containerd) /g,
+      '=/bin/true ',
+    );
     writeFileSync(join(folder, name), text.replace(/^Documentation=.*$/m, ''));
   }
   const { status, stderr } = spawnSync('systemd-analyze', ['verify', ...UNITS.map((name) => join(folder, name))], {

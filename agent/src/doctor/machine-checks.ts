@@ -235,7 +235,7 @@ export const MACHINE_CHECKS = [
         'Start the container engine (systemctl start docker, or podman.socket), or name its socket in containerEngineUrl. Containers that run go on meanwhile.',
       ),
       none: failed(
-        'Install the parts of the agent\'s own engine (apt-get install containerd runc containernetworking-plugins), or docker.io, or podman; then systemctl restart skerry-agent.',
+        "Install the parts of the agent's own engine (apt-get install containerd runc containernetworking-plugins), or docker.io, or podman; then systemctl restart skerry-agent.",
       ),
       silent: failed(
         "The agent's own engine does not answer: systemctl status skerry-containerd says why, systemctl restart skerry-containerd starts it. Containers that run go on meanwhile.",

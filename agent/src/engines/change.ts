@@ -9,7 +9,8 @@ import { leaveEngine } from './leave.ts';
 /** The record of a start: an engine of another kind than the former one leaves the former one, until that is clean. Pure. */
 export function nextRecord(former: EngineRecord | undefined, now: EngineChoice): EngineRecord {
   const { isGuess, ...choice } = now;
-  const isOther = (engine: EngineChoice | undefined) => engine?.kind !== undefined && choice.kind !== undefined && engine.kind !== choice.kind;
+  const isOther = (engine: EngineChoice | undefined) =>
+    engine?.kind !== undefined && choice.kind !== undefined && engine.kind !== choice.kind;
   const left = [former?.choice, former?.left].find(isOther);
   return { ...(!isGuess && { choice }), ...(left && { left }) };
 }

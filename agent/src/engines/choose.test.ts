@@ -11,7 +11,8 @@ const unset = { containerEngine: undefined, containerEngineUrl: undefined };
 
 describe('the engine of a machine', () => {
   test('is the engine of the settings, present or not', () => {
-    const named = (settings: object) => chooseEngine({ ...unset, ...settings }, { ...having(DOCKER), former: { kind: 'docker', url: DOCKER } });
+    const named = (settings: object) =>
+      chooseEngine({ ...unset, ...settings }, { ...having(DOCKER), former: { kind: 'docker', url: DOCKER } });
     expect(named({ containerEngine: 'podman' })).toEqual({ kind: 'podman', url: PODMAN });
     expect(named({ containerEngine: 'embedded' })).toEqual({ kind: 'embedded', url: OWN });
     expect(named({ containerEngineUrl: 'tcp://10.0.0.1:2375' })).toEqual({ url: 'tcp://10.0.0.1:2375' });
@@ -24,14 +25,20 @@ describe('the engine of a machine', () => {
   });
 
   test("stays docker where the machine lacks the parts of the agent's own", () => {
-    expect(chooseEngine(unset, { ...bare, canEmbed: () => false })).toEqual({ kind: 'docker', url: DOCKER, isGuess: true });
+    expect(chooseEngine(unset, { ...bare, canEmbed: () => false })).toEqual({
+      kind: 'docker',
+      url: DOCKER,
+      isGuess: true,
+    });
   });
 
   test('never changes in silence', () => {
     // docker was stopped, or removed.
     expect(chooseEngine(unset, { ...bare, former: { kind: 'docker', url: DOCKER } }).kind).toBe('docker');
     // docker was installed beside the agent's own.
-    expect(chooseEngine(unset, { ...having(DOCKER, OWN), former: { kind: 'embedded', url: OWN } }).kind).toBe('embedded');
+    expect(chooseEngine(unset, { ...having(DOCKER, OWN), former: { kind: 'embedded', url: OWN } }).kind).toBe(
+      'embedded',
+    );
     // An agent without a record had docker, which is stopped.
     expect(chooseEngine(unset, { ...bare, isOld: true })).toEqual({ kind: 'docker', url: DOCKER });
   });

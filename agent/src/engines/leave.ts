@@ -10,7 +10,10 @@ const GRACE_SECONDS = 10;
  * that it has now, with the same ports and volumes. Answers their names. Throws where one cannot be removed.
  */
 export async function leaveEngine(
-  engine: Pick<ConnectionPort & ContainerPort & NetworkPort, 'connect' | 'containers' | 'stop' | 'remove' | 'removeNetwork'>,
+  engine: Pick<
+    ConnectionPort & ContainerPort & NetworkPort,
+    'connect' | 'containers' | 'stop' | 'remove' | 'removeNetwork'
+  >,
   signal: AbortSignal,
 ): Promise<string[]> {
   await engine.connect(signal);

@@ -14,7 +14,9 @@ export const OWN_ENGINE_COMMANDS: readonly Command[] = [
       const config = settingsOf(context);
       const { kind } = engineOf(config);
       // Containers that the agent has yet to remove from its former engine need that engine.
-      const isWanted = [kind, readEngineRecord(config)?.choice?.kind, readEngineRecord(config)?.left?.kind].includes('embedded');
+      const isWanted = [kind, readEngineRecord(config)?.choice?.kind, readEngineRecord(config)?.left?.kind].includes(
+        'embedded',
+      );
       show(context, { wanted: isWanted }, () => (isWanted ? 'yes\n' : 'no: the containers are on another engine\n'));
       if (!isWanted) context.exitWith(1);
     },
@@ -26,13 +28,17 @@ export const OWN_ENGINE_COMMANDS: readonly Command[] = [
     run: async (context) => {
       const { prepareContainerd } = await import('../../engines/embedded/machine/prepare.ts');
       const { ownContainerd } = await import('../../engines/embedded/machine/own.ts');
-      const { version, network } = prepareContainerd({ ...ownContainerd(), bridgeCidr: settingsOf(context).bridgeCidr });
+      const { version, network } = prepareContainerd({
+        ...ownContainerd(),
+        bridgeCidr: settingsOf(context).bridgeCidr,
+      });
       show(context, { version, network }, () => `containerd ${version}, containers in ${network.subnet}\n`);
     },
   },
   {
     name: 'runtime remove',
-    about: "End the containers of the agent's own engine and remove what it has on this machine; images stay without --purge",
+    about:
+      "End the containers of the agent's own engine and remove what it has on this machine; images stay without --purge",
     flags: { purge: { about: 'images and records of containers go as well' }, yes: { about: 'do not ask' } },
     examples: ['runtime remove --purge'],
     offline: true,
