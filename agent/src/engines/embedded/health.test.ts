@@ -8,18 +8,28 @@ const passed = { exitCode: 0, output: '' };
 
 describe('a health check', () => {
   test.each([
-    [['CMD', '/a', 'b'], ['/a', 'b']],
+    [
+      ['CMD', '/a', 'b'],
+      ['/a', 'b'],
+    ],
     [
       ['CMD-SHELL', 'a | b'],
       ['/bin/sh', '-c', 'a | b'],
     ],
-    [['/a', 'b'], ['/a', 'b']],
+    [
+      ['/a', 'b'],
+      ['/a', 'b'],
+    ],
   ])('of %j runs %j', (given, command) => {
     expect(probeOf({ test: given })).toMatchObject({ command, interval: 30_000, timeout: 30_000, retries: 3 });
   });
 
   test('of nothing or NONE is none', () => {
-    expect([probeOf(undefined), probeOf({ test: [] }), probeOf({ test: ['NONE'] })]).toEqual([undefined, undefined, undefined]);
+    expect([probeOf(undefined), probeOf({ test: [] }), probeOf({ test: ['NONE'] })]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ]);
   });
 
   test('is unhealthy after so many failures in a row, and healthy after one success', () => {

@@ -39,6 +39,10 @@ describe('the hosts file of a container', () => {
 });
 
 test('name servers that only the machine itself reaches are left out', () => {
-  const text = 'search a.example b.example\nnameserver 127.0.0.53\n nameserver 192.0.2.1\nnameserver ::1\n#nameserver 192.0.2.2\nnameserver 2001:db8::1\n';
-  expect(resolversOf(text)).toEqual({ nameServers: ['192.0.2.1', '2001:db8::1'], searches: ['a.example', 'b.example'] });
+  const text =
+    'search a.example b.example\nnameserver 127.0.0.53\n nameserver 192.0.2.1\nnameserver ::1\n#nameserver 192.0.2.2\nnameserver 2001:db8::1\n';
+  expect(resolversOf(text)).toEqual({
+    nameServers: ['192.0.2.1', '2001:db8::1'],
+    searches: ['a.example', 'b.example'],
+  });
 });

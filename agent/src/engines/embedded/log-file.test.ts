@@ -45,7 +45,9 @@ describe('lines', () => {
   });
 
   test('that are no lines of a log are passed over', () => {
-    expect([...new LineReader().add(Buffer.from(`noise\n\n${row('x')}2026 stdin F y\n`))].map(({ line }) => line)).toEqual(['x']);
+    expect(
+      [...new LineReader().add(Buffer.from(`noise\n\n${row('x')}2026 stdin F y\n`))].map(({ line }) => line),
+    ).toEqual(['x']);
   });
 });
 

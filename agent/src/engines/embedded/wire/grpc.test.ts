@@ -54,7 +54,10 @@ describe('a call', () => {
 
   test('throws the status and the words of an answer that is an error', async () => {
     const { connection, start } = await serve((stream) =>
-      stream.respond({ ':status': 200, 'grpc-status': '5', 'grpc-message': 'no %22x%22: nicht %C3%BCberall' }, { endStream: true }),
+      stream.respond(
+        { ':status': 200, 'grpc-status': '5', 'grpc-message': 'no %22x%22: nicht %C3%BCberall' },
+        { endStream: true },
+      ),
     );
     const server = await start();
     atEnd(() => void server.close());
@@ -107,6 +110,8 @@ describe('a call', () => {
       yield Buffer.from('first');
       throw new RangeError('it was changed');
     };
-    await expect(answersOf(connection.call({ path: '/a' }, broken()))).rejects.toThrow(new RangeError('it was changed'));
+    await expect(answersOf(connection.call({ path: '/a' }, broken()))).rejects.toThrow(
+      new RangeError('it was changed'),
+    );
   });
 });
