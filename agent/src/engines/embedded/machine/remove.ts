@@ -117,10 +117,14 @@ function shimSockets(state: string): string[] {
   });
 }
 
-const resultsOf = (network: string) =>
-  listDirectory(CNI_RESULTS)
-    .filter((name) => name.startsWith(`${network}-`))
-    .map((name) => join(CNI_RESULTS, name));
+/** The records of the network for each sandbox, and of its loopback interface, whose network has one name for all of the machine. */
+function resultsOf(network: string): string[] {
+  const all = listDirectory(CNI_RESULTS);
+  const own = all.filter((name) => name.startsWith(`${network}-`));
+  const sandboxes = own.map((name) => name.slice(network.length + 1).replace(/-[^-]*$/, ''));
+  const loopback = all.filter((name) => sandboxes.some((id) => name === `cni-loopback-${id}-lo`));
+  return [...own, ...loopback].map((name) => join(CNI_RESULTS, name));
+}
 
 async function removeRules(program: string, { network }: StartedContainerd): Promise<void> {
   const saved = await run(`${program}-save`, []).catch((error: NodeJS.ErrnoException) => {
