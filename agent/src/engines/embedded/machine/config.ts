@@ -97,7 +97,7 @@ const common = (_settings: ContainerdSettings) => ({
 
 const runtimeTables = (
   above: readonly string[],
-  { places, handlers, plugins, systemd }: ContainerdSettings,
+  { version, places, handlers, plugins, systemd }: ContainerdSettings,
 ): Table[] => [
   [[...above, 'containerd'], { default_runtime_name: handlers[0]?.name ?? 'runc' }],
   ...handlers.flatMap(({ name, type, program }): Table[] => {
@@ -108,8 +108,12 @@ const runtimeTables = (
       ...(program === undefined ? [] : [[[...table, 'options'], options] as Table]),
     ];
   }),
-  [[...above, 'cni'], { bin_dir: plugins, conf_dir: places.networks, max_conf_num: 1 }],
+  [[...above, 'cni'], { ...pluginFolder(version, plugins), conf_dir: places.networks, max_conf_num: 1 }],
 ];
+
+/** containerd 2.1 has a list where the versions before it have one folder, which it passes over. */
+const pluginFolder = ({ major, minor }: ContainerdVersion, plugins: string) =>
+  major > 2 || (major === 2 && minor >= 1) ? { bin_dirs: [plugins] } : { bin_dir: plugins };
 
 type Value = string | number | boolean | readonly string[] | undefined;
 type Table = [path: readonly string[], values: Readonly<Record<string, Value>>];
