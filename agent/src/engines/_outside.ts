@@ -9,6 +9,7 @@ import { startedAt } from './embedded/machine/started.ts';
 import { recordPlaces } from './embedded/places.ts';
 import { Records } from './embedded/record.ts';
 import { CONTAINERD } from './embedded/wire/containerd.ts';
+import { CRI } from './embedded/wire/cri.ts';
 
 /** An engine of a test run: which one it is, and where. */
 export interface TestEngine {
@@ -23,6 +24,8 @@ export const openTestEngine = ({ kind, url }: TestEngine, instance: string): Com
 /** An engine as another program of the machine uses it, without the adapter. */
 export interface Outside {
   pause(id: string): Promise<void>;
+  /** also a container that runs */
+  remove(id: string): Promise<void>;
   labelsOf(id: string): Promise<Record<string, string>>;
   /** where the log of a container stands on this machine */
   logFileOf(id: string): Promise<string>;
@@ -46,6 +49,9 @@ function outsideOfDocker(url: string): Outside {
   return {
     async pause(id) {
       await callEngine(url, 'POST', `/v1.41/containers/${id}/pause`);
+    },
+    async remove(id) {
+      await callEngine(url, 'DELETE', `/v1.41/containers/${id}?force=true`);
     },
     labelsOf: async (id) => (await inspect(id)).Config.Labels,
     async logFileOf(id) {
@@ -74,6 +80,11 @@ function outsideOfContainerd(url: string): Outside {
     async pause(id) {
       const { containerId = '' } = (await records.get(id)).run;
       await containerd.call(CONTAINERD.pause, { containerId });
+    },
+    async remove(id) {
+      const { sandboxId = '' } = (await records.get(id)).run;
+      await records.remove(id);
+      await containerd.call(CRI.removeSandbox, { sandboxId });
     },
     labelsOf: async (id) => (await records.get(id)).spec.labels,
     logFileOf: async (id) => recordPlaces(started).log(id),

@@ -36,7 +36,7 @@ export class HealthProbes {
     const probe = probeOf(spec.fields.healthCheck);
     const status = await runs.statusOf(run.containerId, signal);
     if (!probe || !run.containerId || status?.state !== CONTAINER_STATES.running) return;
-    const { startedAt } = endOf(status);
+    const { startedAt } = endOf(status, run.began);
     const last = this.#last.get(id);
     const isSame = last?.attempt === run.attempt;
     const before = isSame ? last.health : healthOf(run);

@@ -21,9 +21,9 @@ const milliseconds = (nanoseconds: number) => Math.floor(nanoseconds / NS_PER_MS
 
 type Ended = NonNullable<ContainerRecord['run']['ended']>;
 
-/** How a run of CRI has ended. Pure. */
-export function endOf(status: CriStatus): Ended {
-  const startedAt = milliseconds(status.startedAt);
+/** How a run of CRI has ended; `began` is when the agent had it started. Pure. */
+export function endOf(status: CriStatus, began = Number.POSITIVE_INFINITY): Ended {
+  const startedAt = Math.min(milliseconds(status.startedAt), began);
   const { reason, message, exitCode } = status;
   return {
     startedAt,
@@ -47,7 +47,7 @@ export function toContainer(
   const hostNetwork = fields.hostNetworkMode === true;
   const isRunning = status?.state === CONTAINER_STATES.running;
   const hasRun = status !== undefined && status.startedAt > 0;
-  const last = hasRun ? endOf(status) : (run.ended ?? NEVER);
+  const last = hasRun ? endOf(status, run.began) : (run.ended ?? NEVER);
   return {
     id,
     name: run.name,

@@ -28,6 +28,8 @@ export interface Run {
   sandboxId?: string;
   containerId?: string;
   ip?: string;
+  /** Unix ms before the last start; CRI says a start was when the container may have written already */
+  began?: number;
   /** of the last start, whose container CRI has no more */
   ended?: Pick<Container, 'startedAt' | 'finishedAt' | 'exitCode' | 'oomKilled' | 'error' | 'reason'>;
   health?: HealthRecord;

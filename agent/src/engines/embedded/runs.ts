@@ -80,7 +80,7 @@ export class Runs {
       const run = await this.change(id, ({ sandboxId: _s, containerId: _c, ip: _i, ...rest }) => ({
         ...rest,
         attempt: rest.attempt + 1,
-        ...(status && status.startedAt > 0 && { ended: endOf(status) }),
+        ...(status && status.startedAt > 0 && { ended: endOf(status, record.run.began) }),
       }));
       await this.removeSandboxes(id);
       try {
@@ -113,7 +113,7 @@ export class Runs {
     const request = { sandboxId, config: container, sandboxConfig: config };
     const { containerId } = await containerd.call(CRI.createContainer, request, { signal, deadline: SANDBOX });
     await this.#addOwnFields(containerId, record, signal);
-    await this.change(id, (run) => ({ ...run, containerId }));
+    await this.change(id, (run) => ({ ...run, containerId, began: Date.now() }));
     await this.refreshHosts();
     await containerd.call(CRI.startContainer, { containerId }, { signal, deadline: SANDBOX });
   }
