@@ -6,6 +6,7 @@ import { IMAGE_COMMANDS } from './commands/images.ts';
 import { MAINTENANCE_COMMANDS } from './commands/maintenance.ts';
 import { MICROSERVICE_COMMANDS } from './commands/microservices.ts';
 import { OWN_CONTENT_COMMANDS } from './commands/own-content.ts';
+import { OWN_ENGINE_COMMANDS } from './commands/own-engine.ts';
 import { SETTINGS_COMMANDS } from './commands/settings.ts';
 import { VOLUME_COMMANDS } from './commands/volumes.ts';
 
@@ -20,4 +21,5 @@ export const COMMANDS: readonly Command[] = [
   ...OWN_CONTENT_COMMANDS,
   ...VOLUME_COMMANDS,
   ...MAINTENANCE_COMMANDS,
+  ...OWN_ENGINE_COMMANDS,
 ];

@@ -14,8 +14,9 @@ import type {} from '../../../hack/testing/provided.ts';
 import { silentLog } from '../../../src/lib/log.ts';
 import { createTestAgent } from '../_agent.ts';
 import { parseConfig } from '../domain/config.ts';
+import type { CompleteEngine } from '../engine-port/engine.ts';
 import { cleanUp, until } from '../engines/_contract.ts';
-import { DockerEngine } from '../engines/docker/engine.ts';
+import { openEngine } from '../engines/open.ts';
 import { FakeController } from '../link/_fake-controller.ts';
 import { systemClock } from '../machine/clock.ts';
 import { localMachine } from '../machine/machine.ts';
@@ -45,12 +46,12 @@ async function startAgent(url: string) {
   );
   const controller = await new FakeController().listen();
   const config = parseConfig(`diskDirectory: ${folder}\nrunDirectory: ${folder}/run\n`, join(folder, 'config.yaml'));
-  const engines: DockerEngine[] = [];
+  const engines: CompleteEngine[] = [];
   const clock = systemClock();
   const agent = createTestAgent({
     folder,
     engine: (instance) => {
-      const engine = new DockerEngine({ url, instance });
+      const engine = openEngine({ url, instance });
       engines.push(engine);
       return engine;
     },
