@@ -3,7 +3,7 @@ import { routesWith } from '../../server/route.ts';
 import { type RemovingAgent, removeMicroservice } from '../microservices/remove.ts';
 import { applyMicroservice, artifactsBefore, type DeployingAgent, judgedManifest } from './deploy-microservice.ts';
 import { APPLY_STAGES } from './follow.ts';
-import { deployedItem, deployedReply, findRow, type RowAgent } from './microservice-rows.ts';
+import { deployedItem, deployedReply, findRow, isDeployed, type RowAgent } from './microservice-rows.ts';
 
 /** What deploying microservices needs of the agent. */
 export interface DeployDependencies {
@@ -59,7 +59,7 @@ export const DEPLOY_MICROSERVICE_ROUTES = [
     access: 'admin',
     reply: { form: 'envelope', schema: () => z.object({ items: z.array(deployedReply()) }) },
     handler: async ({ deps: { agent } }) => {
-      const rows = [...agent.own.rows.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+      const rows = [...agent.own.rows.values()].filter(isDeployed).sort((a, b) => (a.name < b.name ? -1 : 1));
       return { items: await Promise.all(rows.map((row) => deployedItem(agent, row))) };
     },
   }),
