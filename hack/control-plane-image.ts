@@ -27,8 +27,10 @@ export async function controlPlaneImage(dir: string, log?: Log, origin: Origin =
   };
   const node = { binary: join(ROOT, 'node_modules/node/bin/node'), license: join(ROOT, 'LICENSE') };
   const ground: Ground = { node, libraries: await librariesFor(architecture), programs };
-  const below = groundImage(ground, architecture, origin, 1);
-  return productImage(controlPlaneProduct(bundled, NODE_FLAGS), ground, below, architecture, origin, 1).image;
+  const below = groundImage(ground, architecture, origin, STORED);
+  return productImage(controlPlaneProduct(bundled, NODE_FLAGS), ground, below, architecture, origin, STORED).image;
 }
 
+/** Nobody pulls it, so that nothing is compressed. */
+const STORED = 0;
 const TEST_ORIGIN: Origin = { version: '0.0.1', revision: 'test', created: new Date(0) };

@@ -1,4 +1,3 @@
-import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,61 +10,14 @@ import { sampleImage } from '../../hack/sample.ts';
 import { programFiles } from '../../hack/shell-image.ts';
 import type {} from '../../hack/testing/provided.ts';
 import { Home } from './_home.ts';
-import { until } from './engines/_contract.ts';
+import { typeAsWritten, typedOf } from './_typed-page.ts';
 import { FakeController } from './link/_fake-controller.ts';
 
 /**
- * docs/standalone.md as a reader types it, on docker, and by night on podman: each command after a `$` is typed in a shell, and has to print
- * the lines below it. Only what the page leaves to the reader is done here: archives of images, a registry, a controller.
+ * docs/standalone.md as a reader types it, on docker, and by night on podman. Only what the page leaves to the reader is done here: archives
+ * of images, a registry, a controller.
  */
-interface Typed {
-  command: string;
-  output: string[];
-}
-
 const PAGE = readFileSync(join(ROOT, 'docs/standalone.md'), 'utf8');
-
-/** The commands of the page, in their order. A command goes on to the END of its here-document. */
-function typedOf(page: string): Typed[] {
-  const all: Typed[] = [];
-  let isOpen = false;
-  for (const [, line = ''] of page.matchAll(/^ {4}(.*)$/gm)) {
-    const last = all.at(-1);
-    if (line.startsWith('$ ')) all.push({ command: line.slice(2), output: [] });
-    else if (last && isOpen) last.command += `\n${line}`;
-    else last?.output.push(line);
-    isOpen = line.includes('<<END') || (isOpen && line !== 'END');
-  }
-  return all;
-}
-
-/** What differs from run to run; each is compared by its form alone. */
-const FORMS: readonly (readonly [RegExp, string])[] = [
-  [/ \(health unknown yet\)/g, ''],
-  [/[0-9a-f]{64}/g, '<id>'],
-  [/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '<uuid>'],
-  [/\b[0-9a-f]{12}\b/g, '<short id>'],
-  [/\b\d+ min\b/g, '<minutes>'],
-  [/\b\d+[smh]( \d+s)?\b/g, '<time>'],
-  [/\b[\d.]+ ([KM]i?)?B\b/g, '<size>'],
-  [/\b(docker|podman) \d\S* at \S+/g, '<engine>'],
-  [/ +/g, ' '],
-];
-/** How far a command is, which is shown when it takes long enough. */
-const PROGRESS = /^\S+: (parsing|pulling|creating|starting|persisting|done|\d+ %)$/;
-
-const plain = (lines: readonly string[]): string[] =>
-  lines
-    .map((line) => FORMS.reduce((text, [form, by]) => text.replace(form, by), line).trim())
-    .filter((line) => line !== '' && !PROGRESS.test(line));
-
-/** Whether lines are as the page has them, in which `...` is any lines. */
-function areAsWritten(lines: readonly string[], written: readonly string[]): boolean {
-  const [first, ...rest] = written;
-  if (first === undefined) return lines.length === 0;
-  if (first !== '...') return lines[0] === first && areAsWritten(lines.slice(1), rest);
-  return areAsWritten([], rest) || lines.some((_, at) => areAsWritten(lines.slice(at), rest));
-}
 
 let folder: string;
 let registry: Registry;
@@ -90,15 +42,6 @@ afterAll(async () => {
   await registry[Symbol.asyncDispose]();
   rmSync(folder, { recursive: true, force: true });
 });
-
-function type(command: string, env: Record<string, string>): Promise<{ code: number; lines: string[] }> {
-  return new Promise((resolve) => {
-    const options = { cwd: folder, env: { ...process.env, ...env }, timeout: 60_000 };
-    execFile('sh', ['-c', `exec 2>&1\n${command}`], options, (error, out) =>
-      resolve({ code: error ? Number(error.code ?? 1) : 0, lines: out.split('\n') }),
-    );
-  });
-}
 
 /** What a second look may show, when the first came too early. */
 const isLook = (command: string) => /^(curl|skerry-agent (status|ms ls|ms logs|ms inspect|volume ls))/.test(command);
@@ -131,23 +74,11 @@ for (const { kind, url } of inject('engines'))
             await home.up();
             continue;
           }
-          let said = await type(command, env);
           // The engine has images of other programs as well.
           const isOnPage = (row: string) => page.includes(row.split(' ', 1)[0] as string);
-          const shown = () =>
-            command === 'skerry-agent image ls' ? said.lines.filter((row) => isOnPage(row)) : said.lines;
-          const holds = () => areAsWritten(plain(shown()), plain(output));
-          if (isLook(command) && !holds())
-            await until(
-              `"${command}" to show what the page says`,
-              async () => {
-                said = await type(command, env);
-                return holds();
-              },
-              20_000,
-            ).catch(() => {});
-          expect(holds(), `$ ${command}\n${said.lines.join('\n')}\nThe page:\n${output.join('\n')}`).toBe(true);
-          expect(said.code === 0, command).toBe(!output.some((line) => line.startsWith('Error[')));
+          const shown = (typed: string, lines: readonly string[]) =>
+            typed === 'skerry-agent image ls' ? lines.filter(isOnPage) : lines;
+          await typeAsWritten({ command, output }, { folder, env, isLook, patience: 60_000, shown });
         }
       } finally {
         await home.remove();

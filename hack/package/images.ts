@@ -110,7 +110,8 @@ export function productImage(
       ...placed,
       ...Object.entries(controlPlane?.commands ?? {}).map(([command, file]) => ({
         ...{ path: `/usr/bin/${command}`, mode: 0o755 },
-        content: `#!/usr/bin/node\nimport('${FOLDER}/${file}');\n`,
+        // The plugin reads the address that machines reach the controller by.
+        content: `#!/usr/bin/node\nprocess.env.SKERRY_CONTROLLER ??= process.env.CONTROLLER_PUBLIC_URL;\nimport('${FOLDER}/${file}');\n`,
       })),
       { path: `${document}/NOTICE`, content: notice(title, parts) },
       { path: `${document}/sbom.cdx.json`, content: bill },

@@ -25,5 +25,7 @@ export const API_SERVER_URL = `https://127.0.0.1:${LOOPBACK_PORTS.apiServer}`;
 
 export const etcdFolder = ({ data }: Layout): string => join(data, 'etcd');
 export const keyFile = ({ data }: Layout, name: string): string => join(data, 'keys', name);
+/** The authority of the certificate that the controller made for itself: what machines that join are to trust. */
+export const authorityFile = ({ data }: Layout): string => join(data, 'ca.crt');
 /** A snapshot of etcd that the next start takes in place of the data. */
 export const restoreFile = ({ data }: Layout): string => join(data, 'restore.snapshot');

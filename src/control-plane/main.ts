@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
+import { RESERVED_ENV_PREFIX } from '../api/names.ts';
 import { layoutOf } from './layout.ts';
 
 /**
@@ -41,7 +42,9 @@ async function run(): Promise<void> {
     });
   mkdirSync(layout.data, { recursive: true, mode: 0o700 });
   const { runControlPlane } = await import('./run.ts');
-  const settings = Object.fromEntries(Object.entries(process.env).map(([name, value = '']) => [name, value]));
+  // What an agent says of a container is not about the controller.
+  const given = Object.entries(process.env).filter(([name]) => !name.startsWith(RESERVED_ENV_PREFIX));
+  const settings = Object.fromEntries(given.map(([name, value = '']) => [name, value]));
   await runControlPlane({ layout, settings, path: process.env.PATH ?? '', command, say }, stop.signal);
 }
 

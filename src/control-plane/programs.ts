@@ -32,6 +32,9 @@ const CONTROLLERS = [
 /** Go gives memory back earlier, for a little more CPU: a machine with a control plane may have 2 GiB. */
 const goMemory = (mebibytes: number) => ({ GOGC: '50', GOMEMLIMIT: `${mebibytes}MiB` });
 
+/** The variable of the container for SKERRY_TLS_HOSTS: an agent gives containers no variable of a user that begins with SKERRY_. */
+export const CERTIFICATE_HOSTS = 'CERTIFICATE_HOSTS';
+
 /** The programs, in the order in which they start; they end the other way round. */
 export function programs(layout: Layout, settings: Readonly<Record<string, string>>): readonly Program[] {
   const program = (name: string) => join(layout.programs, name);
@@ -87,6 +90,7 @@ export function programs(layout: Layout, settings: Readonly<Record<string, strin
       args: ['--max-semi-space-size=1', join(layout.bundles, 'skerry.mjs')],
       env: {
         ...settings,
+        ...(settings[CERTIFICATE_HOSTS] !== undefined && { SKERRY_TLS_HOSTS: settings[CERTIFICATE_HOSTS] }),
         KUBECONFIG: key('controller.kubeconfig'),
         CONTROLLER_NAMESPACE: DEFAULT_NAMESPACE,
         CONTROL_PLANE: 'remote',

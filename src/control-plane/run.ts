@@ -1,9 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { PORTS } from '../api/names.ts';
 import { sleep } from '../lib/clock.ts';
 import type { Layout } from './layout.ts';
 import { isReady } from './probe.ts';
-import { type Program, programs } from './programs.ts';
+import { writeAuthority } from './authority.ts';
+import { CERTIFICATE_HOSTS, type Program, programs } from './programs.ts';
 import { restoreSnapshot } from './snapshot.ts';
 
 /** A program has so long to become ready, ms: a slow disk, or a long log of etcd. */
@@ -54,7 +56,10 @@ export async function runControlPlane(deps: RunDependencies, signal: AbortSignal
       });
       if (program.ready) await becomesReady(program, program.ready, layout, until);
     }
-    if (!until.aborted) say('The control plane is ready');
+    if (!until.aborted) {
+      if (settings[CERTIFICATE_HOSTS] !== undefined) await writeAuthority(layout, Number(settings.SERVER_PORT ?? PORTS.rest));
+      say('The control plane is ready');
+    }
     while (!until.aborted) {
       await sleep(KEYS_EVERY, until);
       if (!until.aborted) await command('keys');

@@ -41,7 +41,6 @@ const EXIT_CODES: Readonly<Record<string, number>> = {
   NOT_FOUND: 4,
   CONFLICT: 5,
   APPLY_IN_PROGRESS: 5,
-  APPLY_IN_PROGRESS: 5,
   NOT_IMPLEMENTED: 6,
   DAEMON_UNAVAILABLE: 10,
   DECLINED: 130,

@@ -35,7 +35,8 @@ const everything = {
 };
 
 test('the controller takes every setting that the manifest of a control plane can have', () => {
-  const config = readConfig({ ...settingsOf(everything), CONTROL_PLANE: 'remote' });
+  const { CERTIFICATE_HOSTS: hosts = '', ...settings } = settingsOf(everything);
+  const config = readConfig({ ...settings, SKERRY_TLS_HOSTS: hosts, CONTROL_PLANE: 'remote' });
   expect(config).toMatchObject({ controlPlane: 'remote', publicUrl: 'https://hub.example:8443', logLevel: 'debug' });
   expect(config.systemImages).toEqual({ router: { 1: 'example/router:1' }, bus: { 2: 'example/bus:1' } });
 });
@@ -43,10 +44,10 @@ test('the controller takes every setting that the manifest of a control plane ca
 test('a control plane without settings has a certificate of its own and answers this machine', () => {
   expect(settingsOf()).toMatchObject({
     CONTROLLER_PUBLIC_URL: 'https://127.0.0.1:51121',
-    SKERRY_TLS_HOSTS: 'localhost,127.0.0.1,skerry-agent.controller.svc.bridge.local',
+    CERTIFICATE_HOSTS: 'localhost,127.0.0.1,skerry-agent.controller.svc.bridge.local',
   });
   expect(settingsOf({ controller: { image: 'a:1', publicUrl: 'https://a.example', trustProxy: true } })).not.toHaveProperty(
-    'SKERRY_TLS_HOSTS',
+    'CERTIFICATE_HOSTS',
   );
 });
 

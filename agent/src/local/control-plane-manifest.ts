@@ -225,8 +225,6 @@ function settingsOf({ controller, console, auth, events, systemMicroservices, bu
   const all: Record<string, string | number | boolean | undefined> = {
     SERVER_PORT: port,
     CONTROLLER_PUBLIC_URL: publicUrl,
-    // For the command line in the container.
-    SKERRY_CONTROLLER: publicUrl,
     TRUST_PROXY: trustProxy,
     CONSOLE_URL: console?.url,
     AUTH_MODE: auth.mode,
@@ -254,7 +252,8 @@ function settingsOf({ controller, console, auth, events, systemMicroservices, bu
     EVENT_CAPTURE_IP_ADDRESS: events?.captureIpAddress,
     BUS_ENABLED: bus?.enabled,
     LOG_LEVEL: logLevel,
-    ...(ownCertificate && { SKERRY_TLS_HOSTS: CERTIFICATE_HOSTS }),
+    // The image knows it by this name: no variable of a user begins with SKERRY_.
+    CERTIFICATE_HOSTS: ownCertificate ? CERTIFICATE_HOSTS : undefined,
     ...(tls?.path !== undefined && {
       TLS_PATH_CERT: `${TLS_FOLDER}/tls.crt`,
       TLS_PATH_KEY: `${TLS_FOLDER}/tls.key`,
