@@ -202,6 +202,9 @@ test('a restart with pull makes the container again from its image, and one with
     const now = (await engine.containers()).filter(({ state }) => state === 'running').map(({ id }) => id);
     return now.length === 1 && now[0] !== before[0];
   });
+  const made = (await engine.containers()).map(({ id }) => id);
+  await deploy();
+  expect((await engine.containers()).map(({ id }) => id)).toEqual(made);
 });
 
 test('a removal goes on after the agent has ended in it, and leaves no row', async () => {

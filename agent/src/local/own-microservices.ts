@@ -249,7 +249,9 @@ export class OwnMicroservices implements Part {
       );
     const uuid = before?.uuid ?? this.#lostNamed(name) ?? (controlPlane ? newControlPlaneUuid() : newLocalUuid());
     const bare = viewOf(uuid);
-    const view = { ...bare, revision: digestOf(bare) };
+    // A container that was made again by an order stays with its count.
+    const { rebuildCount = 0 } = before?.view ?? {};
+    const view = { ...bare, rebuildCount, revision: digestOf(bare) };
     const isOther = before?.view?.revision !== view.revision;
     const time = this.#time;
     const row: LocalRow = {
