@@ -53,7 +53,6 @@ function areAsWritten(lines: readonly string[], written: readonly string[]): boo
   return areAsWritten([], rest) || lines.some((_, at) => areAsWritten(lines.slice(at), rest));
 }
 
-
 /** How a page is typed. */
 export interface Typing {
   /** folder of the shell */

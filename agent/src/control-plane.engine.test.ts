@@ -31,27 +31,31 @@ function shellOf(home: Home): Record<string, string> {
 }
 
 /** What a second look may show, when the first came too early: the control plane starts again. */
-const isLook = (command: string) => /^(curl|skerry-agent (controlplane get|ms exec controller -- skerry get))/.test(command);
+const isLook = (command: string) =>
+  /^(curl|skerry-agent (controlplane get|ms exec controller -- skerry get))/.test(command);
 
 for (const { kind, url } of inject('engines'))
-  describe.runIf(kind === 'docker' || process.env.SKERRY_NIGHTLY)(`docs/control-plane-on-a-node.md with ${kind}`, () => {
-    test('holds as typed', { timeout: 400_000 }, async () => {
-      const [hub, other] = [new Home({ engineUrl: url }), new Home({ engineUrl: url })];
-      const port = String(await freePort());
-      try {
-        for (const home of [hub, other]) await home.up();
-        const page = PAGE.replaceAll('hub.example', '127.0.0.1')
-          .replaceAll('51121', port)
-          .replaceAll('{ image:', `{ port: ${port}, image:`);
-        const [env, otherEnv] = [shellOf(hub), shellOf(other)];
-        const all = typedOf(page.replaceAll('    gw-2$ ', '    $ : gw-2; '));
-        expect(all.length).toBeGreaterThan(20);
-        for (const typed of all) {
-          const isOther = typed.command.startsWith(': gw-2; ');
-          await typeAsWritten(typed, { folder, env: isOther ? otherEnv : env, isLook, patience: 180_000 });
+  describe.runIf(kind === 'docker' || process.env.SKERRY_NIGHTLY)(
+    `docs/control-plane-on-a-node.md with ${kind}`,
+    () => {
+      test('holds as typed', { timeout: 400_000 }, async () => {
+        const [hub, other] = [new Home({ engineUrl: url }), new Home({ engineUrl: url })];
+        const port = String(await freePort());
+        try {
+          for (const home of [hub, other]) await home.up();
+          const page = PAGE.replaceAll('hub.example', '127.0.0.1')
+            .replaceAll('51121', port)
+            .replaceAll('{ image:', `{ port: ${port}, image:`);
+          const [env, otherEnv] = [shellOf(hub), shellOf(other)];
+          const all = typedOf(page.replaceAll('    gw-2$ ', '    $ : gw-2; '));
+          expect(all.length).toBeGreaterThan(20);
+          for (const typed of all) {
+            const isOther = typed.command.startsWith(': gw-2; ');
+            await typeAsWritten(typed, { folder, env: isOther ? otherEnv : env, isLook, patience: 180_000 });
+          }
+        } finally {
+          for (const home of [other, hub]) await home.remove();
         }
-      } finally {
-        for (const home of [other, hub]) await home.remove();
-      }
-    });
-  });
+      });
+    },
+  );

@@ -11,7 +11,10 @@ export async function writeAuthority(layout: Layout, port: number): Promise<void
     await once(socket, 'secureConnect');
     const { raw } = lastOf(socket.getPeerCertificate(true));
     const lines = raw.toString('base64').match(/.{1,64}/g) ?? [];
-    writeFileSync(authorityFile(layout), `-----BEGIN CERTIFICATE-----\n${lines.join('\n')}\n-----END CERTIFICATE-----\n`);
+    writeFileSync(
+      authorityFile(layout),
+      `-----BEGIN CERTIFICATE-----\n${lines.join('\n')}\n-----END CERTIFICATE-----\n`,
+    );
   } finally {
     socket.destroy();
   }

@@ -2,7 +2,11 @@ import { expect, test } from 'vitest';
 import { layoutOf } from './layout.ts';
 import { programs } from './programs.ts';
 
-const all = programs(layoutOf({}), { SERVER_PORT: '8443', CERTIFICATE_HOSTS: 'localhost', OIDC_CLIENT_SECRET: 'canary' });
+const all = programs(layoutOf({}), {
+  SERVER_PORT: '8443',
+  CERTIFICATE_HOSTS: 'localhost',
+  OIDC_CLIENT_SECRET: 'canary',
+});
 
 test('the programs of a control plane start in the order in which they need each other', () => {
   expect(all.map(({ name }) => name)).toEqual(['etcd', 'kube-apiserver', 'kube-controller-manager', 'controller']);
@@ -15,7 +19,11 @@ test('the programs of a control plane end within the ten seconds that an engine 
 test('etcd and the API server of a control plane listen on the loopback alone', () => {
   for (const { name, args } of all.slice(0, 2)) {
     const addresses = args.filter((_, at) => /^--(listen-.*-urls|bind-address)$/.test(args[at - 1] ?? ''));
-    expect([name, addresses.length > 0, addresses.every((one) => one.includes('127.0.0.1'))]).toEqual([name, true, true]);
+    expect([name, addresses.length > 0, addresses.every((one) => one.includes('127.0.0.1'))]).toEqual([
+      name,
+      true,
+      true,
+    ]);
   }
 });
 

@@ -2,9 +2,9 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { PORTS } from '../api/names.ts';
 import { sleep } from '../lib/clock.ts';
+import { writeAuthority } from './authority.ts';
 import type { Layout } from './layout.ts';
 import { isReady } from './probe.ts';
-import { writeAuthority } from './authority.ts';
 import { CERTIFICATE_HOSTS, type Program, programs } from './programs.ts';
 import { restoreSnapshot } from './snapshot.ts';
 
@@ -57,7 +57,8 @@ export async function runControlPlane(deps: RunDependencies, signal: AbortSignal
       if (program.ready) await becomesReady(program, program.ready, layout, until);
     }
     if (!until.aborted) {
-      if (settings[CERTIFICATE_HOSTS] !== undefined) await writeAuthority(layout, Number(settings.SERVER_PORT ?? PORTS.rest));
+      if (settings[CERTIFICATE_HOSTS] !== undefined)
+        await writeAuthority(layout, Number(settings.SERVER_PORT ?? PORTS.rest));
       say('The control plane is ready');
     }
     while (!until.aborted) {

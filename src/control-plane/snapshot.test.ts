@@ -13,7 +13,10 @@ const snapshot = Buffer.concat([content, createHash('sha256').update(content).di
 function setUp() {
   const data = temporaryFolder();
   const layout = layoutOf({ SKERRY_CONTROL_PLANE_DATA: data });
-  return { file: join(data, 'restore.snapshot'), take: (bytes: Buffer) => takeSnapshot(layout, Readable.from([bytes])) };
+  return {
+    file: join(data, 'restore.snapshot'),
+    take: (bytes: Buffer) => takeSnapshot(layout, Readable.from([bytes])),
+  };
 }
 
 test('a whole snapshot is taken for the next start', async () => {
@@ -26,6 +29,7 @@ test('a snapshot that is cut, changed or empty is refused, and leaves nothing', 
   const { file, take } = setUp();
   const changed = Buffer.from(snapshot);
   changed[1000] = (changed[1000] as number) ^ 1;
-  for (const bytes of [snapshot.subarray(0, -1), changed, Buffer.alloc(0)]) await expect(take(bytes)).rejects.toThrow(/snapshot/);
+  for (const bytes of [snapshot.subarray(0, -1), changed, Buffer.alloc(0)])
+    await expect(take(bytes)).rejects.toThrow(/snapshot/);
   expect([existsSync(file), existsSync(`${file}.partial`)]).toEqual([false, false]);
 });

@@ -85,7 +85,13 @@ async function deploy(spec: object = {}): Promise<Record<string, unknown>> {
 }
 
 test('a control plane that is deployed has succeeded once it is healthy, and its status says what it is', async () => {
-  expect(await deploy()).toMatchObject({ status: 'succeeded', stage: 'done', mode: 'create', name: 'hub', namespace: 'default' });
+  expect(await deploy()).toMatchObject({
+    status: 'succeeded',
+    stage: 'done',
+    mode: 'create',
+    name: 'hub',
+    namespace: 'default',
+  });
   expect(await status()).toMatchObject({
     ...{ name: 'hub', namespace: 'default', source: 'controlplane', type: 'controlplane', generation: 1 },
     ...{ state: 'running', desiredState: 'running', observedGeneration: 1, image: 'example/control-plane:1' },
@@ -116,9 +122,14 @@ test('of two applies in one tick one is taken, and the other one names it', asyn
 test('a dry run judges, changes nothing and waits for no apply', async () => {
   await apply();
   const { status, body } = await apply(image('2'), {}, { dryRun: 'true' });
-  expect([status, body.data]).toEqual([200, expect.objectContaining({ valid: true, dryRun: true, kind: 'ControlPlane' })]);
+  expect([status, body.data]).toEqual([
+    200,
+    expect.objectContaining({ valid: true, dryRun: true, kind: 'ControlPlane' }),
+  ]);
   expect(only().view?.imageId).toBe('example/control-plane:1');
-  expect((await local.upload('/v1/deploy/controlplane:validate', controlPlaneManifest({ vault: {} }))).status).toBe(400);
+  expect((await local.upload('/v1/deploy/controlplane:validate', controlPlaneManifest({ vault: {} }))).status).toBe(
+    400,
+  );
 });
 
 describe('an apply that fails', () => {
@@ -131,7 +142,10 @@ describe('an apply that fails', () => {
       status: 'failed',
       error: { message: expect.stringContaining('What ran before runs again') },
     });
-    expect(only()).toMatchObject({ view: { imageId: 'example/control-plane:1' }, manifest: expect.stringContaining(':1') });
+    expect(only()).toMatchObject({
+      view: { imageId: 'example/control-plane:1' },
+      manifest: expect.stringContaining(':1'),
+    });
     await until('the former one to run', async () => (await status()).observedGeneration === only().generation);
     expect((await engine.containers()).map(({ state }) => state)).toEqual(['running']);
   });

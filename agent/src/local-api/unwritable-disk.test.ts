@@ -223,7 +223,11 @@ describe.skipIf(process.getuid?.() !== 0)('on a disk that takes no writes', () =
     const artifact = { metadata: { name: 'new' }, spec: { repo: 'team/new', registry: 5 } };
     const controller = { image: 'example/control-plane:1' };
     const written = {
-      CONTROL_PLANE: { kind: 'ControlPlane', metadata: { name: 'hub' }, spec: { controller, auth: { mode: 'embedded' } } },
+      CONTROL_PLANE: {
+        kind: 'ControlPlane',
+        metadata: { name: 'hub' },
+        spec: { controller, auth: { mode: 'embedded' } },
+      },
       MODEL: { kind: 'Model', ...artifact },
       KNOWLEDGE: { kind: 'Knowledge', ...artifact },
       REGISTRY: { kind: 'Registry', spec: { url: 'new.example', private: false } },

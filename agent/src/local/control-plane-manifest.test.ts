@@ -46,9 +46,9 @@ test('a control plane without settings has a certificate of its own and answers 
     CONTROLLER_PUBLIC_URL: 'https://127.0.0.1:51121',
     CERTIFICATE_HOSTS: 'localhost,127.0.0.1,skerry-agent.controller.svc.bridge.local',
   });
-  expect(settingsOf({ controller: { image: 'a:1', publicUrl: 'https://a.example', trustProxy: true } })).not.toHaveProperty(
-    'CERTIFICATE_HOSTS',
-  );
+  expect(
+    settingsOf({ controller: { image: 'a:1', publicUrl: 'https://a.example', trustProxy: true } }),
+  ).not.toHaveProperty('CERTIFICATE_HOSTS');
 });
 
 test('the container of a control plane has no rights, one port and one volume of its own', () => {
@@ -63,12 +63,18 @@ test('the container of a control plane has no rights, one port and one volume of
 
 describe('a manifest of a control plane is refused', () => {
   const cases: Record<string, [spec: object, message: RegExp]> = {
-    'a database of others': [{ database: { provider: 'postgres', password: SECRETS.canary } }, /^spec\.database: .*leave it out$/],
+    'a database of others': [
+      { database: { provider: 'postgres', password: SECRETS.canary } },
+      /^spec\.database: .*leave it out$/,
+    ],
     'a vault': [{ vault: { enabled: true } }, /^spec\.vault: /],
     'a port of a console': [{ console: { port: 8008 } }, /^spec\.console\.port: there is no console/],
     'a life of events': [{ events: { retentionDays: 7 } }, /^spec\.events\.retentionDays: /],
     'a clean-up of events': [{ events: { cleanupInterval: 7 } }, /^spec\.events\.cleanupInterval: /],
-    'sessions in memory': [{ auth: { mode: 'embedded', sessionStore: { type: 'memory' } } }, /^spec\.auth\.sessionStore\.type: /],
+    'sessions in memory': [
+      { auth: { mode: 'embedded', sessionStore: { type: 'memory' } } },
+      /^spec\.auth\.sessionStore\.type: /,
+    ],
     'a weak password': [
       { auth: { mode: 'embedded', bootstrap: { username: 'ann', password: 'canary' } } },
       /^spec\.auth\.bootstrap\.password: must have at least 12/,
@@ -78,11 +84,17 @@ describe('a manifest of a control plane is refused', () => {
       /^spec\.auth\.bootstrap: username and password/,
     ],
     'an external provider without a secret': [{ auth: { mode: 'external' } }, /^spec\.auth: the mode external needs/],
-    'an issuer of its own': [{ auth: { mode: 'embedded', issuerUrl: 'https://a.example' } }, /^spec\.auth\.issuerUrl: /],
+    'an issuer of its own': [
+      { auth: { mode: 'embedded', issuerUrl: 'https://a.example' } },
+      /^spec\.auth\.issuerUrl: /,
+    ],
     'two certificates': [{ tls: { path: '/etc/tls', base64: { cert: 'a', key: 'b' } } }, /^spec\.tls: path and base64/],
     'half a certificate': [{ tls: { base64: { cert: 'a' } } }, /^spec\.tls\.base64: cert and key/],
     'a relative folder': [{ tls: { path: 'tls' } }, /^spec\.tls\.path: must be the absolute path/],
-    'a URL with a password': [{ controller: { image: 'a:1', publicUrl: 'https://a:b@c.example' } }, /^spec\.controller\.publicUrl: must be/],
+    'a URL with a password': [
+      { controller: { image: 'a:1', publicUrl: 'https://a:b@c.example' } },
+      /^spec\.controller\.publicUrl: must be/,
+    ],
     'a port of the agent': [{ controller: { image: 'a:1', port: 54321 } }, /^spec\.controller\.port: 54321 is a port/],
     'no authentication': [{ auth: undefined }, /^spec\.auth: is required/],
     'an unknown member': [{ siteCA: {} }, /^spec: unknown field "siteCA"/],
