@@ -76,8 +76,10 @@ export class EmbeddedEngine implements CompleteEngine {
   #connected: Connected | undefined;
   /** records by the ids of their containers in CRI */
   #owners = new Map<string, string>();
-  /** what CRI said of containers that have ended: it does not change */
-  #ends = new Map<string, NonNullable<Observed['status']>>();
+  /** what CRI said of its containers: it does not change as long as their state does not */
+  #statuses = new Map<string, NonNullable<Observed['status']>>();
+  /** the logs of containers that may grow */
+  #logs: readonly ContainerRecord[] = [];
 
   constructor({ url, instance, bridgeCidr }: EmbeddedEngineOptions) {
     this.url = url;
@@ -100,7 +102,7 @@ export class EmbeddedEngine implements CompleteEngine {
     const runs = new Runs({ containerd, records, started, places });
     await ensurePause(containerd, images, started.pauseImage, signal);
     await runs.removeOrphans();
-    this.#ends.clear();
+    this.#statuses.clear();
     this.#connected = { started, places, images, runs, health: new HealthProbes({ containerd, records, runs }) };
     return {
       kind: EMBEDDED_KIND,
@@ -128,18 +130,20 @@ export class EmbeddedEngine implements CompleteEngine {
     const { containers } = await this.#containerd.call(CRI.listContainers, {}, { signal });
     const { tasks } = await this.#containerd.call(CONTAINERD.listTasks, {}, { signal });
     const states = new Map(containers.map(({ id, state }) => [id, state]));
-    for (const id of this.#ends.keys()) if (!states.has(id)) this.#ends.delete(id);
+    for (const id of this.#statuses.keys()) if (!states.has(id)) this.#statuses.delete(id);
     const records = await this.#own(signal);
     const owners = records.flatMap(({ id, run }): [string, string][] =>
       run.containerId ? [[run.containerId, id]] : [],
     );
     this.#owners = new Map(owners);
+    this.#logs = records;
     const network = await this.network();
     const found: Container[] = [];
     for (const record of records) {
       const { containerId = '' } = record.run;
       const task = tasks.find((each) => (each.id || each.containerId) === containerId);
-      const status = states.has(containerId) ? await this.#observe(record, containerId, signal) : undefined;
+      const state = states.get(containerId);
+      const status = state === undefined ? undefined : await this.#observe(record, { containerId, state }, signal);
       const seen: Observed = {
         ...(status && { status }),
         pid: task?.pid ?? 0,
@@ -150,14 +154,16 @@ export class EmbeddedEngine implements CompleteEngine {
     return found;
   }
 
-  async #observe(record: ContainerRecord, containerId: string, signal?: AbortSignal): Promise<Observed['status']> {
-    const known = this.#ends.get(containerId);
-    if (known) return known;
+  async #observe(
+    record: ContainerRecord,
+    { containerId, state }: { containerId: string; state: number },
+    signal?: AbortSignal,
+  ): Promise<Observed['status']> {
+    const known = this.#statuses.get(containerId);
+    if (known?.state === state) return known;
     const status = await this.#at.runs.statusOf(containerId, signal);
-    if (status?.state === CONTAINER_STATES.exited) {
-      this.#ends.set(containerId, status);
-      await this.#boundLog(record);
-    }
+    if (status) this.#statuses.set(containerId, status);
+    if (status?.state === CONTAINER_STATES.exited) await this.#boundLog(record);
     return status;
   }
 
@@ -318,8 +324,9 @@ export class EmbeddedEngine implements CompleteEngine {
 
   async start(id: string, signal?: AbortSignal): Promise<void> {
     await this.#at.runs.start(id, signal);
-    const { containerId } = (await this.#records.get(id, signal)).run;
-    if (containerId) this.#owners.set(containerId, id);
+    const record = await this.#records.get(id, signal);
+    if (record.run.containerId) this.#owners.set(record.run.containerId, id);
+    this.#logs = [...this.#logs.filter((each) => each.id !== id), record];
   }
 
   async processOf(id: string, signal?: AbortSignal): Promise<number> {
@@ -432,7 +439,7 @@ export class EmbeddedEngine implements CompleteEngine {
   }
 
   async #boundLogs(): Promise<void> {
-    for (const record of await this.#own()) await this.#boundLog(record);
+    for (const record of this.#logs) await this.#boundLog(record);
   }
 
   /** Begins another file where the log has reached its size. */

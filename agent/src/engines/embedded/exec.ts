@@ -156,20 +156,29 @@ async function processSpec(
 
 /** What several pipes have, as it comes; the next piece of each is read when the last one was taken. */
 async function* merged(sockets: readonly Readable[]): AsyncGenerator<{ stream: LogLine['stream']; data: Uint8Array }> {
-  const streams = ['stdout', 'stderr'] as const;
-  const readers = sockets.map((socket) => piecesOf(socket));
-  const next = (at: number) => readers[at]?.next().then((result) => ({ at, result }));
-  const waiting = new Map(readers.map((_, at) => [at, next(at)]));
-  while (waiting.size > 0) {
-    const found = await Promise.race(waiting.values());
-    if (!found) return;
-    const { at, result } = found;
-    if (result.done) {
-      waiting.delete(at);
-      continue;
-    }
-    yield { stream: streams[at] ?? 'stdout', data: result.value };
-    waiting.set(at, next(at));
+  const ready: { stream: LogLine['stream']; data: Buffer; taken: () => void }[] = [];
+  let open = sockets.length;
+  let wake = () => {};
+  const pump = async (socket: Readable, stream: LogLine['stream']) => {
+    for await (const data of piecesOf(socket))
+      await new Promise<void>((taken) => {
+        ready.push({ stream, data, taken });
+        wake();
+      });
+    open--;
+    wake();
+  };
+  for (const [at, socket] of sockets.entries()) void pump(socket, at === 0 ? 'stdout' : 'stderr');
+  for (;;) {
+    const next = ready.shift();
+    if (next) {
+      yield { stream: next.stream, data: next.data };
+      next.taken();
+    } else if (open === 0) return;
+    else
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
   }
 }
 
