@@ -48,7 +48,7 @@ const FORMS: readonly (readonly [RegExp, string])[] = [
   [/\b\d+ min\b/g, '<minutes>'],
   [/\b\d+[smh]( \d+s)?\b/g, '<time>'],
   [/\b[\d.]+ ([KM]i?)?B\b/g, '<size>'],
-  [/\b(docker|podman) \d\S* at \S+/g, '<engine>'],
+  [/\b(docker|podman|embedded) \d\S* at \S+/g, '<engine>'],
   [/ +/g, ' '],
 ];
 /** How far a command is, which is shown when it takes long enough. */

@@ -52,6 +52,8 @@ describe('the settings of containerd', () => {
     expect(recent).toContain('["plugins"."io.containerd.cri.v1.runtime"."containerd"."runtimes"."runc"."options"]');
     expect(recent).toContain('["plugins"."io.containerd.nri.v1.nri"]\ndisable = true\n');
     expect(recent).toContain('socket_dir = "/state/s"');
+    expect(recent).toContain('bin_dirs = ["/usr/lib/cni"]');
+    for (const each of [old, containerdConfig(settingsOf('2.0.5'))]) expect(each).toContain('bin_dir = "/usr/lib/cni"');
   });
 
   test('switch CDI on where containerd 1.7 leaves it off', () => {

@@ -111,9 +111,9 @@ const runtimeTables = (
   [[...above, 'cni'], { ...pluginFolder(version, plugins), conf_dir: places.networks, max_conf_num: 1 }],
 ];
 
-/** containerd 2.1 has a list where the versions before it have one folder, which it passes over. */
-const pluginFolder = ({ major, minor }: ContainerdVersion, plugins: string) =>
-  major > 2 || (major === 2 && minor >= 1) ? { bin_dirs: [plugins] } : { bin_dir: plugins };
+/** containerd 2.1 has a list, and 2.4 no longer knows the single folder. */
+const pluginFolder = ({ major, minor }: ContainerdVersion, folder: string) =>
+  major > 2 || (major === 2 && minor >= 1) ? { bin_dirs: [folder] } : { bin_dir: folder };
 
 type Value = string | number | boolean | readonly string[] | undefined;
 type Table = [path: readonly string[], values: Readonly<Record<string, Value>>];

@@ -17,5 +17,10 @@ const GRACE = 10_000;
 export async function removeOwnContainerd({ purge }: { purge: boolean }): Promise<string[]> {
   if ((await connectFailure({ path: EMBEDDED.socket })) === undefined)
     throw new Error(`containerd answers at ${EMBEDDED.socket}: stop it first (systemctl stop skerry-containerd)`);
-  return removeContainerd({ places: placesOf(ownContainerd()), started: startedAt(EMBEDDED.socket), grace: GRACE, purge });
+  return removeContainerd({
+    places: placesOf(ownContainerd()),
+    started: startedAt(EMBEDDED.socket),
+    grace: GRACE,
+    purge,
+  });
 }

@@ -51,10 +51,13 @@ export async function removeContainerd({ places, started, grace, purge }: Remova
   if (started)
     for (const program of ['iptables', 'ip6tables'])
       await attempt(`rules of ${program}`, () => removeRules(program, started));
+  // A slice stays active without a process in it.
+  if (places.cgroupParent.endsWith('.slice'))
+    await attempt(places.cgroupParent, () => run('systemctl', ['stop', places.cgroupParent]));
   await attempt(`control groups ${places.cgroupParent}`, () => removeCgroups(places.cgroupParent));
   for (const path of [...sockets, ...resultsOf(places.network), places.state, ...(purge ? [places.root] : [])])
     await attempt(path, () => removePath(path));
-  for (const folder of [CNI_RESULTS, '/var/lib/cni', join(SHARED_STATE, 's'), SHARED_STATE]) removeEmpty(folder);
+  for (const folder of [CNI_RESULTS, join(CNI_RESULTS, '..'), join(SHARED_STATE, 's'), SHARED_STATE]) removeEmpty(folder);
   return left;
 }
 
@@ -114,10 +117,14 @@ function shimSockets(state: string): string[] {
   });
 }
 
-const resultsOf = (network: string) =>
-  listDirectory(CNI_RESULTS)
-    .filter((name) => name.startsWith(`${network}-`))
-    .map((name) => join(CNI_RESULTS, name));
+/** The records of the network for each sandbox, and of its loopback interface, whose network has one name for all of the machine. */
+function resultsOf(network: string): string[] {
+  const all = listDirectory(CNI_RESULTS);
+  const own = all.filter((name) => name.startsWith(`${network}-`));
+  const sandboxes = own.map((name) => name.slice(network.length + 1).replace(/-[^-]*$/, ''));
+  const loopback = all.filter((name) => sandboxes.some((id) => name === `cni-loopback-${id}-lo`));
+  return [...own, ...loopback].map((name) => join(CNI_RESULTS, name));
+}
 
 async function removeRules(program: string, { network }: StartedContainerd): Promise<void> {
   const saved = await run(`${program}-save`, []).catch((error: NodeJS.ErrnoException) => {
