@@ -259,7 +259,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
         setImmediate(() => stopping.abort());
         return config.shutdownPolicy;
       },
-      phase: () => phase,
+      phase: () => phaseOf(opened),
     }),
   };
   // Before a container starts that has the same ports and volumes.
@@ -270,18 +270,9 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       signal: AbortSignal.any([signal, AbortSignal.timeout(FORMER_ENGINE_PATIENCE)]),
     });
   const servers: Server[] = [];
-  let phase: 'initializing' | 'listening' | 'failed' = 'initializing';
-  let socketIsOpen = false;
+  const opened: Opened = {};
   const served = await serveSocket();
-  if (config.localApiPort > 0) {
-    try {
-      servers.push(await listenOnLoopback(config.localApiPort, authority, ports));
-    } catch (error) {
-      phase = 'failed';
-      log.warn({ port: config.localApiPort, error: errorText(error) }, 'Cannot serve health and metrics');
-    }
-  }
-  if (phase === 'initializing') phase = served ? 'listening' : 'failed';
+  opened.port = config.localApiPort === 0 || (await serveLoopback());
   const onHangup = () => {
     try {
       reload();
@@ -345,11 +336,22 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     try {
       makeDirectory(config.runDirectory, 0o755);
       adminToken.write();
-      if (!socketIsOpen) servers.push(await listenOnSocket(config.socket, config.runDirectory, ports));
-      socketIsOpen = true;
+      if (!opened.socket) servers.push(await listenOnSocket(config.socket, config.runDirectory, ports));
+      opened.socket = true;
       return true;
     } catch (error) {
+      opened.socket ??= false;
       log.warn({ socket: config.socket, error: errorText(error) }, 'Cannot serve the local API');
+      return false;
+    }
+  }
+
+  async function serveLoopback(): Promise<boolean> {
+    try {
+      servers.push(await listenOnLoopback(config.localApiPort, authority, ports));
+      return true;
+    } catch (error) {
+      log.warn({ port: config.localApiPort, error: errorText(error) }, 'Cannot serve health and metrics');
       return false;
     }
   }
@@ -362,6 +364,17 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
 
 /** ms that the containers on a former engine have to end. */
 const FORMER_ENGINE_PATIENCE = 60_000;
+
+/** Whether the socket and the port of the local API are open; absent: the agent has not come so far. The socket is tried again. */
+interface Opened {
+  socket?: boolean;
+  port?: boolean;
+}
+
+function phaseOf({ socket, port }: Opened): 'initializing' | 'listening' | 'failed' {
+  if (socket === undefined || port === undefined) return 'initializing';
+  return socket && port ? 'listening' : 'failed';
+}
 
 /** What an agent needs beside the time of its containers when it ends, ms. */
 const END_PATIENCE = 30_000;
