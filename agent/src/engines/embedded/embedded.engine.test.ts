@@ -12,7 +12,7 @@ import { HealthChecks } from '../../supervise/health-checks.ts';
 import { cleanUp, findContainer, makeSpec, until } from '../_contract.ts';
 import { Containerd } from './client.ts';
 import { EmbeddedEngine } from './engine.ts';
-import { Records } from './record.ts';
+import { ContainerRecords } from './record.ts';
 import { CRI } from './wire/cri.ts';
 
 /** What the agent's own engine promises beyond the contract of all engines. */
@@ -77,7 +77,10 @@ for (const { url } of inject('everyEngine').filter(({ kind }) => kind === 'embed
     });
 
     test('an agent that starts again knows the health of a container before its first check', async () => {
-      const id = await make({ commands: sh('sleep 3000'), healthCheck: { test: ['CMD', '/bin/sh', '-c', 'true'], interval: 1 } });
+      const id = await make({
+        commands: sh('sleep 3000'),
+        healthCheck: { test: ['CMD', '/bin/sh', '-c', 'true'], interval: 1 },
+      });
       await engine.start(id);
       const checks = new HealthChecks({ engine, clock: systemClock(), log: silentLog, changed: () => {} });
       const look = async (of: EmbeddedEngine) => (await of.containers()).filter((each) => each.id === id);
@@ -94,7 +97,7 @@ for (const { url } of inject('everyEngine').filter(({ kind }) => kind === 'embed
       const id = await make({ commands: sh('sleep 3000') });
       await engine.start(id);
       const { podId } = await findContainer(engine, id);
-      await new Records(containerd).remove(id);
+      await new ContainerRecords(containerd).remove(id);
       await engine.connect();
       const left = (await containerd.call(CRI.listSandboxes, {})).items.map((each) => each.id);
       expect(left).not.toContain(podId);

@@ -25,7 +25,7 @@ export interface ExecContext {
 }
 
 /** Starts a program in a container, over pipes between the agent and the shim: containerd itself carries none of its bytes. */
-export async function startExec(
+export async function startContainerExec(
   { containerd, directory, container }: ExecContext,
   { command, tty, env = [] }: ExecOptions,
   made: (id: string) => void,
@@ -42,7 +42,7 @@ export async function startExec(
   const pipes = tty ? [stdin, stdout] : [stdin, stdout, stderr];
   await makeFifos(pipes);
   const input = writingEnd(stdin);
-  // Errors are those of whoever reads or writes; without a listener they would end the process.
+  // Who reads or writes gets the error; without a listener it would end the process.
   input.on('error', () => {});
   const outputs = pipes.slice(1).map(readingEnd);
   const release = () => {
@@ -99,14 +99,14 @@ export async function startExec(
     },
     exitCode: () => ended,
     async end() {
-      await endExec(containerd, target);
+      await endContainerExec(containerd, target);
       await ended;
     },
   };
 }
 
 /** Ends a program, and what it has started. */
-export async function endExec(
+export async function endContainerExec(
   containerd: Containerd,
   { containerId, execId }: { containerId: string; execId: StartedProgram['id'] },
 ): Promise<void> {
