@@ -34,8 +34,8 @@ export interface OwnMicroservicesDependencies {
   observed: ObservedMicroservices;
   /** registries that were defined on this machine, by the numbers that views have */
   registries(): ReadonlyMap<number, RegistryView>;
-  /** the runtime of the engine that a microservice of this machine means by this name */
-  runtimeOf(name: string): string;
+  /** the runtime of the engine that a microservice of this machine means by this name; undefined: what it means cannot be read */
+  runtimeOf(name: string): string | undefined;
   /** whether the disk has private volumes of a microservice; true where that cannot be known */
   hasVolumes(uuid: string): boolean;
   /** Applies the desired state again. */
@@ -78,15 +78,10 @@ export class OwnMicroservices implements Part {
 
   /** What the machine is to run, with the entries of the controller; undefined: its list is not known. */
   desired(managed: readonly Entry[] | undefined, rules: ViewRules): Desired {
-    const { rows, observed, log, isEnding } = this.#deps;
-    const unreadable = new Set(rows.unreadable.keys());
+    const { rows, observed, log, isEnding, runtimeOf } = this.#deps;
     const combination = combineSources({
-      managed,
-      rows: this.#withRuntimes(),
-      unreadable,
-      records: observed.records,
-      rules,
-      isEnding: isEnding(),
+      ...{ managed, rows: this.rows, unreadable: new Set(rows.unreadable.keys()) },
+      ...{ records: observed.records, rules, runtimeOf, isEnding: isEnding() },
     });
     for (const uuid of combination.adopted) {
       log.info({ uuid }, 'The controller has taken over a microservice that the machine had kept');
@@ -96,16 +91,6 @@ export class OwnMicroservices implements Part {
     this.#refused = combination.refused;
     this.#isListKnown = combination.isListKnown;
     return combination;
-  }
-
-  /** The rows with the runtimes that names of runtime classes mean now. */
-  #withRuntimes(): ReadonlyMap<string, LocalRow> {
-    const resolved = [...this.rows].map(([uuid, row]): [string, LocalRow] => {
-      const { origin, view } = row;
-      if (origin !== 'deployed' || !view?.runtime) return [uuid, row];
-      return [uuid, { ...row, view: { ...view, runtime: this.#deps.runtimeOf(view.runtime) } }];
-    });
-    return new Map(resolved);
   }
 
   /** What the controller sent, with the registries that microservices of the machine need. */
