@@ -13,6 +13,8 @@ export const BUNDLES = {
   skerry: 'src/main.ts',
   /** the child process that renders templates, next to the controller */
   'skerry-templates': 'src/templates/process.ts',
+  /** the process that starts the programs of a control plane on a node */
+  'skerry-control-plane': 'src/control-plane/main.ts',
   'skerry-agent': 'agent/src/main.ts',
   'kubectl-skerry': 'cli/src/main.ts',
   'skerry-agent-launcher': 'agent/src/launcher.ts',

@@ -1,4 +1,3 @@
-import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,6 +9,7 @@ import { type Registry, startRegistry } from '../../hack/registry.ts';
 import type {} from '../../hack/testing/provided.ts';
 import { Home } from './_home.ts';
 import { pageArchives, pageImage, typePage } from './_standalone-page.ts';
+import { shellIn } from './_typed-page.ts';
 import { FakeController } from './link/_fake-controller.ts';
 
 /**
@@ -35,15 +35,6 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-function type(command: string, env: Record<string, string>): Promise<{ code: number; lines: string[] }> {
-  return new Promise((resolve) => {
-    const options = { cwd: folder, env: { ...process.env, ...env }, timeout: 60_000 };
-    execFile('sh', ['-c', `exec 2>&1\n${command}`], options, (error, out) =>
-      resolve({ code: error ? Number(error.code ?? 1) : 0, lines: out.split('\n') }),
-    );
-  });
-}
-
 for (const { kind, url } of inject('engines'))
   describe.runIf(kind === 'docker' || process.env.SKERRY_NIGHTLY)(`docs/standalone.md with ${kind}`, () => {
     test('holds as typed', { timeout: 240_000 }, async () => {
@@ -56,6 +47,7 @@ for (const { kind, url } of inject('engines'))
           mode: 0o755,
         });
         const env = { PATH: `${home.folder}:${process.env.PATH}`, SKERRY_AGENT_CONFIG: home.config };
+        const inShell = shellIn({ folder, env, patience: 60_000 });
         await typePage({
           here: [
             ['8081', String(port)],
@@ -66,7 +58,7 @@ for (const { kind, url } of inject('engines'))
           ],
           type: async (command) => {
             if (command.startsWith('apt-get ')) return undefined;
-            if (command !== 'systemctl restart skerry-agent') return type(command, env);
+            if (command !== 'systemctl restart skerry-agent') return inShell(command);
             await home.end();
             await home.up();
             return undefined;

@@ -1,6 +1,7 @@
 import { AGENT_COMMANDS } from './commands/agent.ts';
 import type { Command } from './commands/command.ts';
 import { CONTENT_COMMANDS } from './commands/content.ts';
+import { CONTROL_PLANE_COMMANDS } from './commands/control-plane.ts';
 import { DEPLOY_COMMANDS } from './commands/deploy.ts';
 import { IMAGE_COMMANDS } from './commands/images.ts';
 import { MAINTENANCE_COMMANDS } from './commands/maintenance.ts';
@@ -16,6 +17,7 @@ export const COMMANDS: readonly Command[] = [
   ...SETTINGS_COMMANDS,
   ...MICROSERVICE_COMMANDS,
   ...DEPLOY_COMMANDS,
+  ...CONTROL_PLANE_COMMANDS,
   ...IMAGE_COMMANDS,
   ...CONTENT_COMMANDS,
   ...OWN_CONTENT_COMMANDS,

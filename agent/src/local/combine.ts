@@ -1,6 +1,7 @@
 import { LOCAL_APPLICATION } from '../../../src/api/names.ts';
+import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import type { Entry } from '../domain/entry.ts';
-import { isLocalUuid } from '../domain/local-uuid.ts';
+import { isControlPlaneUuid, isLocalUuid } from '../domain/local-uuid.ts';
 import type { Records } from '../domain/record.ts';
 import { entryOf, type ViewRules } from '../domain/sent-microservices.ts';
 import type { Desired } from '../domain/wanted.ts';
@@ -20,6 +21,8 @@ export interface Combination extends Desired {
   adopted: readonly string[];
   /** by uuid */
   refused: ReadonlyMap<string, RefusedEntry>;
+  /** the control plane of this machine as its controller describes it, which changes nothing of it; by uuid */
+  described: ReadonlyMap<string, MicroserviceView>;
 }
 
 export interface Sources {
@@ -48,7 +51,12 @@ export function combineSources(sources: Sources): Combination {
   const { managed, rows, unreadable, records } = sources;
   const adopted: string[] = [];
   const refused = new Map<string, RefusedEntry>();
+  const described = new Map<string, MicroserviceView>();
   const accepted = (managed ?? []).flatMap((entry): Entry[] => {
+    if (isControlPlaneUuid(entry.uuid) && rows.has(entry.uuid)) {
+      if (entry.kind === 'run') described.set(entry.uuid, entry.view);
+      return [];
+    }
     const refusal = refusalOf(entry, sources);
     if (refusal) {
       refused.set(entry.uuid, { ...refusal, ...namesOf(entry) });
@@ -74,6 +82,7 @@ export function combineSources(sources: Sources): Combination {
     isListKnown: managed !== undefined,
     adopted,
     refused,
+    described,
   };
 }
 

@@ -19,7 +19,10 @@ export interface DeployContext {
 }
 
 /** Why this machine takes no such microservice, in one sentence that names the field, or undefined. Pure but for the paths of the policy. */
-export function deployRefusal(microservice: ManifestMicroservice, context: DeployContext): string | undefined {
+export function deployRefusal(
+  microservice: Pick<ManifestMicroservice, 'registry' | 'view'>,
+  context: DeployContext,
+): string | undefined {
   const { registries, policy, facts } = context;
   const wrong = registryRefusal(microservice, registries);
   if (wrong) return wrong;
@@ -35,7 +38,7 @@ export function deployRefusal(microservice: ManifestMicroservice, context: Deplo
 }
 
 function registryRefusal(
-  { registry }: ManifestMicroservice,
+  { registry }: Pick<ManifestMicroservice, 'registry'>,
   registries: ReadonlyMap<number, RegistryView>,
 ): string | undefined {
   if (registry === undefined) return undefined;
