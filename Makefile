@@ -4,7 +4,7 @@ INSTALLED := node_modules/.package-lock.json
 
 # Given on the command line or in the environment. Recipes are single commands without a shell, which would swallow
 # the signals that are meant for them.
-export ONCE SAMPLE TLS BASE KEY URL REMOVE CLUSTER
+export ONCE PROVIDER SAMPLE TLS BASE KEY URL REMOVE CLUSTER
 
 .DEFAULT_GOAL := help
 .PHONY: help up test check nightly e2e bench release clean
@@ -12,7 +12,7 @@ export ONCE SAMPLE TLS BASE KEY URL REMOVE CLUSTER
 help: ## Show the targets.
 	@sed -n 's/^\([a-z0-9]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
 
-up: $(INSTALLED) ## Start the local stack and its sample. ONCE=1 stops when the sample answers, SAMPLE=0 leaves it out, TLS=1 is HTTPS and kubectl by a login.
+up: $(INSTALLED) ## Start the local stack and its sample. ONCE=1 stops when the sample answers, SAMPLE=0 leaves it out, TLS=1 is HTTPS and kubectl by a login, PROVIDER=dex has the people of Dex.
 	@$(NODE) hack/up.ts
 
 test: $(INSTALLED) ## Run everything that CI runs.

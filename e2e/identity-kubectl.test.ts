@@ -1,7 +1,7 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { describe, expect, test } from 'vitest';
@@ -14,6 +14,7 @@ import { oneTimeCode } from '../testing/one-time-code.ts';
 import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { follow, isLoginPage, logInAt, openBrowser } from './_browser.ts';
 import { until } from './_stack.ts';
+import { openShell, typeIdentityPage } from './_typed.ts';
 
 /**
  * `TLS=1 make up` as typed: a real kubectl, whose user is a login at the controller, and an API server that has what
@@ -226,6 +227,25 @@ async function refreshes(): Promise<Record<string, number>> {
   const found = [...text.matchAll(line)].filter(([, labels = '']) => labels.includes('route="/user/refresh"'));
   return Object.fromEntries(found.map(([, labels = '', count]) => [/code="(\d+)"/.exec(labels)?.[1], Number(count)]));
 }
+
+describe('docs/identity.md', () => {
+  test('holds as typed on the local stack, with curl and kubectl', async () => {
+    const { type } = await reader();
+    const headings = ['', 'A group has one application', 'A second factor'];
+    expect(await typeIdentityPage(type, headings)).toEqual([]);
+  }, 240_000);
+
+  /** Somebody who has the stack in `.skerry`, as the page says, and the plugin as it ships. */
+  async function reader() {
+    const home = join(dir, 'people/reader');
+    mkdirSync(home, { recursive: true });
+    symlinkSync(dir, join(home, '.skerry'));
+    const type = openShell({ cwd: home, env: { ...process.env, HOME: home } });
+    // The page sources the file as well, which leaves a PATH that has the plugin from its sources behind this one.
+    await type(`. .skerry/env; export PATH=${plugin}:${dirname(process.execPath)}:$PATH`);
+    return { type };
+  }
+});
 
 describe('the API server refuses', () => {
   test('any token but an access token of the controller', async () => {

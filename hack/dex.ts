@@ -11,6 +11,7 @@ import { waitFor } from './wait.ts';
 /** The users, all with one password; its bcrypt hash is fixed, since Node has no bcrypt. */
 export const DEX_USERS = {
   ann: { email: 'ann@shore.example', groups: ['SRE', 'divers'] },
+  cyd: { email: 'cyd@shore.example', groups: ['line-a'] },
   /** in no group */
   bob: { email: 'bob@shore.example', groups: [] },
 } as const;

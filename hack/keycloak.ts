@@ -114,34 +114,52 @@ async function distribution(log: Log = () => {}): Promise<string> {
   return folder;
 }
 
-/** As docs/identity-provider.md says: an audience mapper, and groups without their paths. */
+/**
+ * As docs/identity-provider.md says: an audience mapper, and a scope `groups` with groups without their paths. A realm that brings one scope
+ * has none of those that Keycloak makes by itself.
+ */
 function realm(redirectUris: readonly string[]): object {
   const { username, email, password, group } = KEYCLOAK_USER;
-  const mapper = (name: string, protocolMapper: string, config: Record<string, string>) => ({
-    ...{ name, protocol: 'openid-connect', protocolMapper },
-    config: { ...config, 'access.token.claim': 'true' },
+  const { clientId, clientSecret } = KEYCLOAK_CLIENT;
+  const mapper = (protocolMapper: string, config: Record<string, string>) => ({
+    ...{ name: config['claim.name'] ?? protocolMapper, protocol: 'openid-connect', protocolMapper },
+    config: {
+      ...{ 'access.token.claim': 'true', 'id.token.claim': 'true', 'userinfo.token.claim': 'true' },
+      ...config,
+    },
   });
+  const attribute = (of: string, claim: string, type = 'String') =>
+    mapper('oidc-usermodel-property-mapper', { 'user.attribute': of, 'claim.name': claim, 'jsonType.label': type });
+  const scopes = {
+    basic: [mapper('oidc-sub-mapper', {})],
+    profile: [attribute('username', 'preferred_username')],
+    email: [attribute('email', 'email'), attribute('emailVerified', 'email_verified', 'boolean')],
+    groups: [mapper('oidc-group-membership-mapper', { 'claim.name': 'groups', 'full.path': 'false' })],
+    offline_access: [],
+  };
+  const { basic: _, ...asked } = scopes;
   return {
     realm: 'shore',
     enabled: true,
     groups: [{ name: group }],
+    roles: { realm: [{ name: 'offline_access' }] },
     users: [
       {
         ...{ username, email, firstName: 'Ann', lastName: 'Shore', enabled: true, emailVerified: true },
         credentials: [{ type: 'password', value: password, temporary: false }],
-        groups: [`/${group}`],
+        ...{ groups: [`/${group}`], realmRoles: ['offline_access'] },
       },
     ],
+    clientScopes: Object.entries(scopes).map(([name, protocolMappers]) => ({
+      ...{ name, protocol: 'openid-connect', protocolMappers },
+      attributes: { 'include.in.token.scope': 'true' },
+    })),
     clients: [
       {
-        clientId: KEYCLOAK_CLIENT.clientId,
-        secret: KEYCLOAK_CLIENT.clientSecret,
-        ...{ enabled: true, protocol: 'openid-connect', publicClient: false },
+        ...{ clientId, secret: clientSecret, enabled: true, protocol: 'openid-connect', publicClient: false },
         ...{ standardFlowEnabled: true, directAccessGrantsEnabled: true, redirectUris },
-        protocolMappers: [
-          mapper('audience', 'oidc-audience-mapper', { 'included.client.audience': KEYCLOAK_CLIENT.clientId }),
-          mapper('groups', 'oidc-group-membership-mapper', { 'claim.name': 'groups', 'full.path': 'false' }),
-        ],
+        ...{ defaultClientScopes: ['basic'], optionalClientScopes: Object.keys(asked) },
+        protocolMappers: [mapper('oidc-audience-mapper', { 'included.client.audience': clientId })],
       },
     ],
   };

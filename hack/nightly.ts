@@ -31,6 +31,11 @@ const RUNS: readonly Run[] = [
     env: { SKERRY_DAMAGE_POINTS: '10000' },
   },
   {
+    name: 'completion',
+    about: 'completions of the command line of the agent in zsh and fish',
+    command: tests('unit', 'agent/src/cli/commands/completion.test.ts'),
+  },
+  {
     name: 'relay',
     about: 'sessions between replicas over a real AMQP 1.0 broker and a real message bus',
     command: tests('unit', 'src/sessions/relay-brokers.test.ts'),
@@ -315,6 +320,11 @@ const RUNS: readonly Run[] = [
     name: 'foreign-client',
     about: 'Apache with mod_auth_openidc as a client of the provider of the controller',
     command: tests('e2e', 'e2e/foreign-client.test.ts'),
+  },
+  {
+    name: 'identity-page',
+    about: 'the page of identity as typed with Dex, on a local stack',
+    command: tests('e2e', 'e2e/identity-dex.test.ts'),
   },
   {
     name: 'keycloak',

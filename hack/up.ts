@@ -1,15 +1,21 @@
 import { relative } from 'node:path';
+import { DEX_USERS } from './dex.ts';
 import { startClock } from './progress.ts';
 import { STACK_FOLDER } from './stack/files.ts';
 import { logsIn } from './stack/refusal.ts';
 import { type Stack, StackRefused, startStack } from './stack/stack.ts';
 
-/** `make up`: the local stack in the foreground. Environment: BUS_ENABLED, ONCE, ROUTER, ROUTERS_ENABLED, SAMPLE, SKERRY_PORT, SKERRY_SAMPLE_PORT, SKERRY_STACK, TLS. */
+/** `make up`: the local stack in the foreground. Environment: BUS_ENABLED, ONCE, PROVIDER, ROUTER, ROUTERS_ENABLED, SAMPLE, SKERRY_PORT, SKERRY_SAMPLE_PORT, SKERRY_STACK, TLS. */
 async function main(): Promise<number> {
   const log = startClock();
   const once = process.env.ONCE === '1';
   const sample = process.env.SAMPLE !== '0';
   const tls = process.env.TLS === '1';
+  const provider = process.env.PROVIDER;
+  if (provider && provider !== 'dex') {
+    log(`PROVIDER is ${provider}; there is dex`);
+    return 2;
+  }
   const port = process.env.SKERRY_PORT ? Number(process.env.SKERRY_PORT) : undefined;
   if (port !== undefined && !(Number.isInteger(port) && port > 0 && port < 65536)) {
     log(`SKERRY_PORT is ${process.env.SKERRY_PORT}, which is no port`);
@@ -27,7 +33,9 @@ async function main(): Promise<number> {
   }
 
   try {
-    await using stack = await startStack({ dir: STACK_FOLDER, port, sample, tls, log, signal: stop.signal });
+    await using stack = await startStack({
+      ...{ dir: STACK_FOLDER, port, sample, tls, hasDex: provider === 'dex', log, signal: stop.signal },
+    });
     process.stdout.write(summary(stack, once));
     if (!once)
       await Promise.race([stack.broken, new Promise((resolve) => stop.signal.addEventListener('abort', resolve))]);
@@ -51,9 +59,12 @@ function explain(error: Error): void {
 
 /** The addresses of what runs, and what to try next. */
 function summary(stack: Stack, once: boolean): string {
-  const { rest, apiserver, agent, registry, engine, sample, metrics, node } = stack.urls;
+  const { rest, ca, provider, apiserver, agent, registry, engine, sample, metrics, node } = stack.urls;
+  const user = provider ? `${DEX_USERS.ann.email} < .skerry/dex/password` : 'admin < .skerry/admin';
+  const person = `${ca ? '--ca $CA ' : ''}--user ${user}`;
   const rows: [string, string, string][] = [
-    ['REST', rest, 'bearer token in .skerry/token; password of admin in .skerry/admin'],
+    ['REST', rest, `bearer token in .skerry/token${provider ? '' : '; password of admin in .skerry/admin'}`],
+    ...(provider ? [['Provider', provider, 'passwords in .skerry/dex/password'] as [string, string, string]] : []),
     ['API server', apiserver, 'kubeconfig in .skerry/kubeconfig'],
     ['Agent', agent, `node "${node}"`],
     ['Engine', engine.url, engine.kind],
@@ -69,9 +80,7 @@ function summary(stack: Stack, once: boolean): string {
     'kubectl get skerry',
     ...(sample ? ['kubectl get application hello -o yaml', 'kubectl skerry logs hello', `curl ${sample}`] : []),
     'curl -H "Authorization: Bearer $TOKEN" $URL/api/v3/node-list',
-    ...(stack.urls.ca
-      ? ['kubectl skerry login --ca $CA --user admin < .skerry/admin', 'kubectl --context skerry auth whoami']
-      : []),
+    ...(ca || provider ? [`kubectl skerry login ${person}`, 'kubectl --context skerry auth whoami'] : []),
   ];
   const lines = ['', 'What runs:', ...table];
   if (!once)

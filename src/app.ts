@@ -4,12 +4,11 @@ import packageJson from '../package.json' with { type: 'json' };
 import { type Agents, createAgents } from './agents/agents.ts';
 import { nodeKeyName, readNodeKey } from './agents/channel/node-key.ts';
 import type { EventReason } from './api/conditions.ts';
-import { GROUP, NODE_TOKEN_ISSUER } from './api/names.ts';
+import { GROUP } from './api/names.ts';
 import { createRest } from './assembly/rest.ts';
-import { type BrowserLoginsOptions, openBrowserLogins } from './browser-logins.ts';
 import type { Config } from './config.ts';
 import { connect, internalAddress } from './connection.ts';
-import { type AuditLog, createAuditLog } from './datastore/audit-log.ts';
+import { createAuditLog } from './datastore/audit-log.ts';
 import { createSegments } from './datastore/audit-segments.ts';
 import { createEpochs } from './datastore/epochs.ts';
 import { createIds } from './datastore/ids.ts';
@@ -32,20 +31,11 @@ import {
 import { createSystemNumbers } from './datastore/system-names.ts';
 import { createTally } from './datastore/tally.ts';
 import { type StoredUsage, trackUsage } from './datastore/usage.ts';
-import { createBrowserLogin } from './external-issuer/browser.ts';
-import { createProviderFetch } from './external-issuer/fetch.ts';
-import { createExternalProvider } from './external-issuer/provider.ts';
 import { admitConnections } from './http/admit-connections.ts';
 import { addressOf } from './http/client-address.ts';
-import { createCrossOrigin } from './http/cross-origin.ts';
-import { createSeals } from './http/seals.ts';
-import { loginOff } from './identity/contract/switch.ts';
-import { createIdentity, type IdentityOptions, type Logins } from './identity/identity.ts';
-import { createLoginEvents } from './identity/login-events.ts';
 import { sweepLogins } from './identity/sweep.ts';
 import { createInstall, type InstallOptions } from './install/install.ts';
 import { createLatestRelease } from './install/packages.ts';
-import { leaseAge } from './kube/lease-age.ts';
 import {
   createEventRecorder,
   createLeadership,
@@ -59,7 +49,7 @@ import {
 import { addLeaderWork, type LeaderWorkOptions } from './leader.ts';
 import { systemClock } from './lib/clock.ts';
 import type { Log } from './lib/log.ts';
-import { createLoginPages, hasLoginPages, LOGIN_PATH } from './login-pages/pages.ts';
+import { openPeople } from './people.ts';
 import { createReplicas, type Heartbeat, replicaUuid, startHeartbeat } from './replicas/replicas.ts';
 import {
   type ClusterDependenciesOptions,
@@ -69,7 +59,6 @@ import {
 import { flushOnChange } from './rest/adapters/flush.ts';
 import type { RestDependencies } from './rest/contract/dependencies.ts';
 import { tooOften } from './rest/contract/errors.ts';
-import type { IdentityDoor } from './rest/contract/identity-door.ts';
 import { DEFAULT_LIMITS } from './rest/contract/limits.ts';
 import { createWriteBudgets } from './rest/objects/budgets.ts';
 import { presentNodes } from './rest/objects/present.ts';
@@ -77,7 +66,6 @@ import { limitAttempts, type TakeAttempt } from './rest/server/rates.ts';
 import type { RestServer } from './rest/server/server.ts';
 import { type Budgets, budgetsOf, QUANTITIES } from './rules/budget.ts';
 import { nodeUuid } from './rules/identity.ts';
-import type { LoginReport } from './rules/login-report.ts';
 import type { PlatformPart } from './rules/part.ts';
 import type { RouterHubEnds } from './rules/router-hub.ts';
 import { createTlsFiles } from './server-tls/files.ts';
@@ -232,18 +220,17 @@ export async function createApp(
   const auditing = audit && { audit: { record: audit.record, recordsAddresses: config.audit.recordsAddresses } };
   let heartbeat: Heartbeat | undefined;
   const replicas = () => heartbeat?.active ?? REPLICAS;
-  const logins = await openIdentity(config, { client, stores, audit, replicas, log, metrics, now });
   const clientAddress = (request: IncomingMessage) => addressOf(request, config.server.trustProxy);
   const addresses: App['addresses'] = {};
   const attempt = limitAttempts(config.auth.attempts);
-  const browserLogins = building.use(
-    await openProvider(config, logins, {
-      returnMs: config.auth.returnMs,
-      ...{ addressOf: clientAddress, attempt },
-      origin: () => (addresses.rest ? ownOrigin(config, addresses.rest) : undefined),
-      ...{ log, now },
+  const people = building.use(
+    await openPeople(config, {
+      ...{ client, stores, lease: LEASE, audit, replicas, attempt, log, metrics, now },
+      addressOf: clientAddress,
+      port: () => addresses.rest,
     }),
   );
+  const { logins } = people;
   if (logins)
     leadership.whileLeading(({ client, signal }) =>
       sweepLogins({ client, namespace, clock: systemClock, log }, signal),
@@ -330,13 +317,13 @@ export async function createApp(
   });
   measureFleet(metrics, { leadership, stores, kinds, agents, usage, budgets, now });
 
-  const external = building.use(openExternalProvider(config, log));
   metrics.loginsFrom(() => {
     const { signingKeySeconds, sessions, interactions } = logins?.figures() ?? {};
+    const isUp = people.isProviderUp();
     return {
       ...(leadership.isLeading && sessions !== undefined && { sessions, interactions }),
       ...(signingKeySeconds !== undefined && { signingKeySeconds }),
-      ...(external && { providerUp: external.provider.problem === undefined ? 1 : 0 }),
+      ...(isUp !== undefined && { providerUp: isUp ? 1 : 0 }),
     };
   });
   const deps = createClusterDependencies({
@@ -366,8 +353,8 @@ export async function createApp(
     },
     groupsPrefix: config.auth.groupsPrefix,
     tokenAudience: config.tokenAudience ?? '',
-    identity: identityDoor(config, external, logins, browserLogins),
-    issuers: { byIssuer: (issuer) => verifierOf(issuer, config, external, logins) },
+    identity: people.door,
+    issuers: people,
     authenticator: overrides.authenticator,
     authorizer: overrides.authorizer,
     clock: now,
@@ -376,12 +363,9 @@ export async function createApp(
   building.use(flushOnChange(stores, deps.authorizer));
   const rest = building.use(openRest(config, { deps, tls, attempt, log, metrics }));
   if (tls) building.use(tls.subscribe((credentials) => rest.serveCertificate(credentials)));
-  const crossOrigin = openCrossOrigin(config);
-  if (crossOrigin) rest.mountFirst(crossOrigin);
+  if (people.crossOrigin) rest.mountFirst(people.crossOrigin);
   rest.mountFirst((request, response) => agents.routes.handle(request, response));
-  if (browserLogins) rest.mountFirst(browserLogins.issuer.handle);
-  const pages = openLoginPages(config);
-  if (pages) rest.mountFirst(pages);
+  for (const handler of people.handlers) rest.mountFirst(handler);
   rest.mountFirst(
     createInstall({
       ...placeOf(config),
@@ -424,7 +408,7 @@ export async function createApp(
       heartbeat = running.use(
         startHeartbeat({
           ...{ client, namespace, identity, host: hostOf(address), log, ...versionsOf(config) },
-          login: () => loginState(config, external, logins),
+          login: people.report,
         }),
       );
       running.use(leadership);
@@ -445,39 +429,6 @@ export async function createApp(
       return running.disposeAsync();
     },
   };
-}
-
-interface IdentitySources extends Pick<IdentityOptions, 'client' | 'stores' | 'replicas' | 'log'> {
-  audit: Pick<AuditLog, 'record'> | undefined;
-  metrics: Metrics;
-  now(): number;
-}
-
-/** Beyond this age of the Lease no replica ran: the datastore may have been restored meanwhile. */
-const LONGEST_PAUSE_MS = 120_000;
-
-/** Users and logins of the mode embedded; absent while logins are off. Called before this replica takes the Lease. */
-async function openIdentity(
-  config: Config,
-  { client, stores, audit, replicas, log, metrics, now }: IdentitySources,
-): Promise<Logins | undefined> {
-  const { auth, publicUrl, namespace } = config;
-  const { embedded } = auth;
-  if (!embedded || !publicUrl || loginOff({ publicUrl, allowsHttp: auth.allowsHttp }) !== undefined) return undefined;
-  const age = await leaseAge(client, { namespace, name: LEASE }, Date.now()).catch(() => Number.POSITIVE_INFINITY);
-  return createIdentity({
-    ...{ client, namespace, stores, replicas, log, metrics, now },
-    mayBeRestored: (age ?? 0) > LONGEST_PAUSE_MS,
-    issuer: `${withoutSlash(publicUrl)}/oidc`,
-    audience: embedded.clientId,
-    prefix: auth.groupsPrefix,
-    ...{ given: embedded.given, ttls: embedded.ttls, bootstrap: embedded.bootstrap },
-    events: createLoginEvents({
-      record: (event) => audit?.record(event),
-      recordsAddresses: config.audit.recordsAddresses,
-      clock: systemClock,
-    }),
-  });
 }
 
 /** Replicas that an installation counts as having until this one has looked: bounds of the installation are shared among them. */
@@ -634,121 +585,6 @@ function versionsOf({ releasesFolder, releasesUrl, publicUrl = '' }: Config) {
     version: packageJson.version,
     ...(place && { agentRelease: createLatestRelease(place, () => performance.now()) }),
   };
-}
-
-/** The provider of AUTH_MODE=external, which nothing waits for. */
-function openExternalProvider({ auth, publicUrl = '' }: Config, log: Log) {
-  const { provider: settings, allowsHttp, groupsPrefix: prefix } = auth;
-  if (!settings) return undefined;
-  const fetch = createProviderFetch({ caFile: settings.caFile });
-  const provider = createExternalProvider({ ...settings, allowsHttp, prefix, fetch, log });
-  const callback = `${withoutSlash(publicUrl)}/api/v3/user/oauth/callback`;
-  const browser = createBrowserLogin({
-    discovery: provider.discovery,
-    callback,
-    seals: createSeals(() => settings.clientSecret),
-    ttlMs: auth.returnMs,
-    asksAgain: false,
-    examine: provider.examine,
-  });
-  return {
-    ...{ settings, provider, browser },
-    [Symbol.asyncDispose]() {
-      provider[Symbol.dispose]();
-      return fetch[Symbol.asyncDispose]();
-    },
-  };
-}
-
-type OpenProvider = NonNullable<ReturnType<typeof openExternalProvider>>;
-
-const withoutSlash = (url: string) => url.replace(/(?<!\/)\/+$/, '');
-
-/** Where this process reaches itself. */
-function ownOrigin({ server: { host, tls } }: Config, port: number): string {
-  const address = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
-  return `${tls ? 'https' : 'http'}://${address.includes(':') ? `[${address}]` : address}:${port}`;
-}
-
-/** The provider of the mode embedded; absent while logins are off. */
-async function openProvider(
-  { auth: { embedded, consoleUrl }, publicUrl = '' }: Config,
-  logins: Logins | undefined,
-  options: BrowserLoginsOptions,
-) {
-  if (!logins || !embedded) return undefined;
-  const url = withoutSlash(publicUrl);
-  return await openBrowserLogins({ ...embedded, publicUrl: url, consoleUrl: consoleUrl ?? url }, logins, options);
-}
-
-/** Where people log in; absent while logins are off. */
-function loginUrls({ auth, publicUrl }: Config) {
-  if (!publicUrl || loginOff({ publicUrl, allowsHttp: auth.allowsHttp }) !== undefined) return undefined;
-  return { publicUrl: withoutSlash(publicUrl), consoleUrl: auth.consoleUrl ?? withoutSlash(publicUrl) };
-}
-
-/** The pages of logins in the browser; absent where a console has its own. */
-function openLoginPages(config: Config) {
-  const urls = loginUrls(config);
-  const { interactionPath = LOGIN_PATH } = config.auth.embedded?.browser ?? {};
-  return urls && hasLoginPages(urls) ? createLoginPages({ ...urls, interactionPath }) : undefined;
-}
-
-/** What scripts of the console may request; absent where the console has the origin of the controller. */
-function openCrossOrigin(config: Config) {
-  const urls = loginUrls(config);
-  const hasConsoleClient = config.auth.embedded?.browser.consoleClientId !== undefined;
-  return urls && createCrossOrigin({ ...urls, hasConsoleClient });
-}
-
-/** Users and logins as REST has them. */
-function identityDoor(
-  { auth, publicUrl = '' }: Config,
-  external: OpenProvider | undefined,
-  logins: Logins | undefined,
-  browserLogins: Awaited<ReturnType<typeof openProvider>>,
-): IdentityDoor | undefined {
-  const off = loginOff({ publicUrl, allowsHttp: auth.allowsHttp });
-  if (off !== undefined) return { off };
-  if (logins) {
-    const { interactions, browser, urls } = browserLogins ?? {};
-    return { mode: 'embedded', ...logins, ...(interactions && { interactions, browser, urls }) };
-  }
-  if (!external) return undefined;
-  const urls = { public: withoutSlash(publicUrl), console: auth.consoleUrl ?? withoutSlash(publicUrl) };
-  return { mode: 'external', external: external.provider, browser: external.browser, urls };
-}
-
-/** What the Lease of this replica says of logins. */
-function loginState(
-  { auth: { mode, allowsHttp }, publicUrl }: Config,
-  external: OpenProvider | undefined,
-  logins: Logins | undefined,
-): LoginReport {
-  const off = loginOff({ ...(publicUrl && { publicUrl }), allowsHttp });
-  const problem = external?.provider.problem;
-  const { signingKeySeconds: age, hasFirstPassword } = logins?.figures() ?? {};
-  return {
-    mode,
-    ...(publicUrl && { publicUrl }),
-    ...(off !== undefined && { off }),
-    ...(problem !== undefined && { problem }),
-    ...(age !== undefined && { keySince: new Date(Date.now() - age * 1000).toISOString() }),
-    ...(hasFirstPassword && { hasFirstPassword }),
-  };
-}
-
-/** Who verifies the tokens of an issuer; undefined: the cluster. */
-function verifierOf(
-  issuer: string,
-  { publicUrl }: Config,
-  external: OpenProvider | undefined,
-  logins: Logins | undefined,
-) {
-  if (logins && issuer === logins.tokens.issuer) return logins.verifier;
-  if (external && withoutSlash(issuer) === withoutSlash(external.settings.issuer)) return external.provider;
-  const isOwn = issuer === NODE_TOKEN_ISSUER || (publicUrl && issuer === `${withoutSlash(publicUrl)}/oidc`);
-  return isOwn ? 'refused' : undefined;
 }
 
 /** Where the certificate comes from that clients see; absent: plain HTTP. */

@@ -1,5 +1,4 @@
 import type { IncomingMessage } from 'node:http';
-import type { EmbeddedSettings } from './config.ts';
 import { createBrowserLogin } from './external-issuer/browser.ts';
 import { createProviderFetch } from './external-issuer/fetch.ts';
 import { createOwnIssuer } from './external-issuer/own-issuer.ts';
@@ -8,6 +7,7 @@ import { createInteractions } from './identity/interactions.ts';
 import { STEP_COOKIE, stepCookie } from './identity/step-cookie.ts';
 import type { Log } from './lib/log.ts';
 import { hasLoginPages, stylesheetOf } from './login-pages/pages.ts';
+import type { EmbeddedSettings } from './settings/auth.ts';
 
 export interface BrowserLoginsOptions {
   /** the address of a client */

@@ -6,7 +6,6 @@ import {
   ARCHITECTURES,
   BUILT_IN_CATALOG_ITEMS,
   CONTROL_PLANES,
-  CONTROLLER_CERTIFICATE,
   type ControlPlane,
   DEFAULT_INSTALLATION,
   DEFAULT_NAMESPACE,
@@ -16,16 +15,24 @@ import {
   type SystemImages,
   type SystemItemName,
 } from './api/names.ts';
-import { certificateSpecSchema } from './api/v3/certificate.ts';
 import { imageReference } from './api/v3/microservice.ts';
 import { type BudgetSettings, DEFAULT_BUDGETS } from './rules/budget.ts';
 import type { HubServersOptions } from './rules/bus-hub.ts';
 import type { RouterHubOptions } from './rules/router-hub.ts';
 import type { ServiceSettings } from './rules/service-settings.ts';
 import type { TunnelSettings } from './rules/tunnel.ts';
-import type { PemSource, TlsFiles } from './server-tls/files.ts';
 import type { RelaySettings } from './sessions/configured-relay.ts';
-import { hostsOf, hostsProblem } from './subjects/pki/rules/hosts.ts';
+import { type AuthSettings, authEnvironment, authOf } from './settings/auth.ts';
+import { type TlsSettings, tlsEnvironment, tlsOf } from './settings/tls.ts';
+import {
+  amountVariable,
+  ConfigError,
+  flagVariable,
+  flagVariableOf,
+  listed,
+  port,
+  textVariable,
+} from './settings/values.ts';
 import { SESSIONS_PER_USER } from './wire/sessions.ts';
 import { TUNNEL_HOST, TUNNEL_USERNAME } from './wire/tunnel.ts';
 
@@ -33,22 +40,6 @@ import { TUNNEL_HOST, TUNNEL_USERNAME } from './wire/tunnel.ts';
  * Environment -> Config: a pure function that reports all errors at once. Names and defaults follow those of v3 where it
  * has them; new ones start with SKERRY_.
  */
-const port = (fallback: number) => z.coerce.number().int().min(0).max(65535).default(fallback);
-const amount = (fallback: number, most: number) => z.coerce.number().int().min(1).max(most).default(fallback);
-const flagOf = (fallback: 'true' | 'false') =>
-  z
-    .enum(['true', 'false', '1', '0', ''])
-    .default(fallback)
-    .transform((text) => text === 'true' || text === '1');
-const flag = flagOf('false');
-/** A variable that may be absent. */
-const text = (description: string) => z.string().optional().describe(description);
-
-const listed = (text: string) =>
-  text
-    .split(',')
-    .map((one) => one.trim())
-    .filter((one) => one !== '');
 /** `host` or `host:port`, several of them with commas; IPv6 in brackets. */
 const hosts = z.string().transform((text, context) =>
   listed(text).map((one) => {
@@ -67,14 +58,6 @@ const busUrls = z.string().transform((text, context) => {
 });
 const AMQPS_PORT = 5671;
 
-const seconds = (least: number, most: number) => z.coerce.number().int().min(least).max(most);
-const cookieKeys = z.string().transform((text, context) => {
-  const keys = listed(text);
-  if (keys.length >= 1 && keys.length <= 8 && keys.every((key) => key.length >= 16)) return keys;
-  context.addIssue('has to be one to eight keys of at least 16 characters');
-  return z.NEVER;
-});
-
 /** `host`, `host:port` or `[IPv6]:port` of an ssh server. */
 const sshServer = z.string().transform((text, context) => {
   const [, v6, name, given = '22'] = /^(?:\[([^\]]{1,45})\]|([^:[\]]{1,253}))(?::([0-9]{1,5}))?$/.exec(text) ?? [];
@@ -91,20 +74,6 @@ const portRange = z.string().transform((text, context) => {
   context.addIssue('has to be two ports, first-last, such as 2000-10000');
   return z.NEVER;
 });
-/** Text in PEM, in base64 with or without line breaks. */
-const pemInBase64 = z.string().transform((text, context) => {
-  const packed = text.replaceAll(/\s/g, '');
-  const pem = /^[A-Za-z0-9+/_-]+={0,2}$/.test(packed) ? Buffer.from(packed, 'base64').toString('utf8') : '';
-  if (pem.includes('-----BEGIN ')) return pem;
-  context.addIssue('has to be text in PEM, in base64');
-  return z.NEVER;
-});
-/** An http(s) URL without credentials, query and fragment; a slash at its end counts. */
-const issuerUrl = z.string().refine(isPlainUrl, 'has to be an https:// URL without credentials, query and fragment');
-const originUrl = z
-  .string()
-  .refine(isPlainUrl, 'has to be an http(s):// URL without credentials, query and fragment')
-  .transform((url) => url.replace(/(?<!\/)\/+$/, ''));
 /** The value of a label of Kubernetes, not empty. */
 const labelValue = z
   .string()
@@ -134,11 +103,6 @@ const controlPlane = z.string().transform((text, context): ControlPlane => {
 
 /** Whether nothing but this machine is between here and there. */
 const isLoopback = (url: string) => /^(127(\.\d+){3}|localhost|\[::1\])$/.test(URL.parse(url)?.hostname ?? '');
-
-function isPlainUrl(text: string): boolean {
-  const url = URL.parse(text);
-  return url !== null && /^https?:$/.test(url.protocol) && !url.username && !url.password && !/[?#]/.test(text);
-}
 
 function isReleaseKey(pem: string): boolean {
   try {
@@ -200,59 +164,38 @@ const environment = z.object({
   SERVER_PORT: port(PORTS.rest).describe('Port of REST and agent routes.'),
   METRICS_PORT: port(PORTS.metrics).describe('Port of /metrics, /healthz and /readyz.'),
   INTERNAL_PORT: port(PORTS.internal).describe('Port on which replicas talk to the leader.'),
-  SKERRY_INTERNAL_ADDRESS: text("Address (host or host:port) under which other replicas reach this one; the pod's IP."),
+  SKERRY_INTERNAL_ADDRESS: textVariable(
+    "Address (host or host:port) under which other replicas reach this one; the pod's IP.",
+  ),
   LOG_LEVEL: z
     .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
     .default('info')
     .describe('Least level that is logged.'),
-  TLS_PATH_CERT: text('File with the certificate chain; with TLS_PATH_KEY it switches TLS on.'),
-  TLS_PATH_KEY: text('File with the private key.'),
-  TLS_PATH_INTERMEDIATE_CERT: text(
-    'File with the certificates between the certificate and its authority, where the file of the certificate has none.',
-  ),
-  TLS_BASE64_CERT: pemInBase64
-    .optional()
-    .describe('The certificate chain (PEM) in base64, instead of TLS_PATH_CERT; a renewal needs a restart.'),
-  TLS_BASE64_KEY: pemInBase64.optional().describe('The private key (PEM) in base64, instead of TLS_PATH_KEY.'),
-  TLS_BASE64_INTERMEDIATE_CERT: pemInBase64
-    .optional()
-    .describe('The intermediate certificates (PEM) in base64, instead of TLS_PATH_INTERMEDIATE_CERT.'),
-  TLS_PATH_CA: text(
-    'File with the authority of the certificate: agents get it to trust it, and it is sent with the chain.',
-  ),
-  SKERRY_TLS_HOSTS: certificateSpecSchema.shape.hosts
-    .transform((text, context) => {
-      const problem = hostsProblem(text);
-      if (problem === undefined) return hostsOf(text);
-      context.addIssue(problem.replace(/^hosts: /, ''));
-      return z.NEVER;
-    })
-    .optional()
-    .describe(
-      `Host names and addresses, with commas between them: the controller then makes the Certificate ${CONTROLLER_CERTIFICATE} for them and the host of CONTROLLER_PUBLIC_URL, and serves it. Instead of TLS_PATH_CERT.`,
-    ),
-  TRUST_PROXY: flag.describe('Whether X-Forwarded-For of a proxy in front is believed.'),
-  WS_REPLICA_MAX_CONCURRENT_WS: amount(500, 50_000).describe(
+  ...tlsEnvironment.shape,
+  TRUST_PROXY: flagVariable.describe('Whether X-Forwarded-For of a proxy in front is believed.'),
+  WS_REPLICA_MAX_CONCURRENT_WS: amountVariable(500, 50_000).describe(
     'Sockets of exec and log sessions that users can have open at this replica.',
   ),
-  SKERRY_BUDGET_CONTENT_MIB: amount(DEFAULT_BUDGETS.contentMiB, 65_536).describe(
+  SKERRY_BUDGET_CONTENT_MIB: amountVariable(DEFAULT_BUDGETS.contentMiB, 65_536).describe(
     'MiB of Secrets and ConfigMaps that users store.',
   ),
-  SKERRY_BUDGET_OBJECTS_MIB: amount(DEFAULT_BUDGETS.objectsMiB, 65_536).describe(
+  SKERRY_BUDGET_OBJECTS_MIB: amountVariable(DEFAULT_BUDGETS.objectsMiB, 65_536).describe(
     'MiB of nodes, applications, templates and other objects that users store.',
   ),
-  SKERRY_BUDGET_COUNT: amount(DEFAULT_BUDGETS.count, 10_000_000).describe('Number of all these objects.'),
-  SKERRY_BUDGET_USER_PERCENT: amount(DEFAULT_BUDGETS.userPercent, 100).describe(
+  SKERRY_BUDGET_COUNT: amountVariable(DEFAULT_BUDGETS.count, 10_000_000).describe('Number of all these objects.'),
+  SKERRY_BUDGET_USER_PERCENT: amountVariable(DEFAULT_BUDGETS.userPercent, 100).describe(
     'Percent of each of these budgets that one user of REST may use.',
   ),
-  SKERRY_SOCKETS_OF_USER: amount(32, 50_000).describe(
+  SKERRY_SOCKETS_OF_USER: amountVariable(32, 50_000).describe(
     'Sockets of exec and log sessions that one user can have open at this replica.',
   ),
-  SKERRY_SESSIONS_OF_USER: amount(SESSIONS_PER_USER, 1_000).describe(
+  SKERRY_SESSIONS_OF_USER: amountVariable(SESSIONS_PER_USER, 1_000).describe(
     'Exec and log sessions that one user can have at once on one node.',
   ),
-  EVENT_AUDIT_ENABLED: flagOf('true').describe('Whether requests that change something are recorded in the audit log.'),
-  EVENT_CAPTURE_IP_ADDRESS: flagOf('true').describe('Whether the audit log has the addresses of clients.'),
+  EVENT_AUDIT_ENABLED: flagVariableOf('true').describe(
+    'Whether requests that change something are recorded in the audit log.',
+  ),
+  EVENT_CAPTURE_IP_ADDRESS: flagVariableOf('true').describe('Whether the audit log has the addresses of clients.'),
   SKERRY_RELEASES_URL: z
     .url({ protocol: /^https?$/ })
     .max(BOUNDS.url)
@@ -260,7 +203,7 @@ const environment = z.object({
     .refine((url) => url.startsWith('https:') || isLoopback(url), 'has to begin with https://')
     .optional()
     .describe('URL (https) below which agents find releases of themselves; without it no agent can be upgraded.'),
-  SKERRY_RELEASES_DIR: text('Folder with these releases, which the controller then serves at /releases.'),
+  SKERRY_RELEASES_DIR: textVariable('Folder with these releases, which the controller then serves at /releases.'),
   SKERRY_RELEASES_KEY: z
     .string()
     .refine(isReleaseKey, 'has to be an Ed25519 public key (PEM)')
@@ -286,10 +229,10 @@ const environment = z.object({
     .max(65_535)
     .default(22)
     .describe('Port of the machines that tunnels lead to.'),
-  SKERRY_TUNNEL_SECRET: text(
+  SKERRY_TUNNEL_SECRET: textVariable(
     'Secret of the namespace with what machines log in with: rsaKey (a private key) or password, and knownHosts.',
   ),
-  BUS_ENABLED: flag.describe(
+  BUS_ENABLED: flagVariable.describe(
     'The message bus: accounts and users for applications that ask for it, and a bus server on nodes without a busMode.',
   ),
   BUS_HUB_REPLICAS: z.coerce
@@ -299,17 +242,21 @@ const environment = z.object({
     .max(5)
     .default(0)
     .describe('Servers of the hub of the message bus that the controller makes in this cluster; 0: it is elsewhere.'),
-  BUS_HUB_IMAGE: text('Image of these servers; the image of the catalog item bus, of architecture 1, when unset.'),
+  BUS_HUB_IMAGE: textVariable(
+    'Image of these servers; the image of the catalog item bus, of architecture 1, when unset.',
+  ),
   BUS_HUB_SERVICE_TYPE: z
     .enum(['ClusterIP', 'NodePort', 'LoadBalancer'])
     .default('ClusterIP')
     .describe('Type of the Service by which nodes reach these servers.'),
-  BUS_HUB_STORAGE_CLASS: text('Storage class of these servers; the default class of the cluster when unset.'),
-  ROUTERS_ENABLED: flag.describe(
+  BUS_HUB_STORAGE_CLASS: textVariable('Storage class of these servers; the default class of the cluster when unset.'),
+  ROUTERS_ENABLED: flagVariable.describe(
     'Routers and services: a router on nodes whose routerMode asks for one, and TCP ports that clients reach through the routers.',
   ),
-  ROUTER_HUB: flag.describe('Whether the controller makes the default router in this cluster; else it is elsewhere.'),
-  ROUTER_HUB_IMAGE: text(
+  ROUTER_HUB: flagVariable.describe(
+    'Whether the controller makes the default router in this cluster; else it is elsewhere.',
+  ),
+  ROUTER_HUB_IMAGE: textVariable(
     'Image of the default router; the image of the catalog item router, of architecture 1, when unset.',
   ),
   ROUTER_HUB_SERVICE_TYPE: z
@@ -327,142 +274,34 @@ const environment = z.object({
     .regex(/^[^:]*$/, 'has to be text without a colon')
     .default(SERVICE_TAG)
     .describe('What tags of nodes begin with that select services, before a colon and the token.'),
-  SKERRY_DIAL_SERVICES: flag.describe(
+  SKERRY_DIAL_SERVICES: flagVariable.describe(
     'Whether the controller dials each service at the default router and says in the condition Reachable whether a server answers. Servers see connections that send nothing.',
   ),
-  SKERRY_RELAY_DEFAULT_ROUTER: flag.describe(
+  SKERRY_RELAY_DEFAULT_ROUTER: flagVariable.describe(
     'Whether replicas pass sessions on over the default router, with a certificate of the platform; needs ROUTERS_ENABLED.',
   ),
   SKERRY_RELAY_ROUTER: hosts
     .optional()
     .describe('Router (AMQP 1.0) over which replicas pass sessions on: hosts, each with :port unless it is 5671.'),
-  SKERRY_RELAY_ROUTER_CERTIFICATES: text('Folder with ca.crt, tls.crt and tls.key for the router; without it no TLS.'),
+  SKERRY_RELAY_ROUTER_CERTIFICATES: textVariable(
+    'Folder with ca.crt, tls.crt and tls.key for the router; without it no TLS.',
+  ),
   SKERRY_RELAY_BUS: busUrls
     .optional()
     .describe('Message bus over which replicas pass sessions on, instead of the router: nats:// or tls:// URLs.'),
-  SKERRY_RELAY_BUS_CREDENTIALS: text('File with the credentials of the account controller of the bus.'),
-  WS_HA_CROSS_REPLICA_REQUIRES_AMQP: flagOf('true').describe(
+  SKERRY_RELAY_BUS_CREDENTIALS: textVariable('File with the credentials of the account controller of the bus.'),
+  WS_HA_CROSS_REPLICA_REQUIRES_AMQP: flagVariableOf('true').describe(
     'Whether sessions between replicas need the router or bus that is configured; else they may use the internal port.',
   ),
-  WS_HA_FAIL_FAST_ON_ROUTER_UNAVAILABLE: flagOf('true').describe(
+  WS_HA_FAIL_FAST_ON_ROUTER_UNAVAILABLE: flagVariableOf('true').describe(
     'Whether a terminal ends with 1013 when the router or bus is away and there are other replicas.',
   ),
-  AUTH_MODE: z
-    .enum(['embedded', 'external'])
-    .default('embedded')
-    .describe('Who has the users: embedded (this controller), or external (the OpenID provider at OIDC_ISSUER_URL).'),
-  OIDC_ISSUER_URL: issuerUrl
-    .optional()
-    .describe('URL of the OpenID provider of AUTH_MODE=external, exactly as its tokens name it.'),
-  OIDC_CLIENT_ID: z
-    .string()
-    .regex(/^[!-9;-~]{1,128}$/, 'has to be 1 to 128 printable characters of ASCII without a space or a colon')
-    .optional()
-    .describe('Client of the OpenID provider, which is the audience of its tokens.'),
-  OIDC_CLIENT_SECRET: text('Secret of this client.'),
-  AUTH_INSECURE_ALLOW_HTTP: flag.describe(
-    'Whether people may log in over http:// to another machine, and an OpenID provider may be http://. Passwords and tokens can then be read on the way.',
-  ),
-  CONSOLE_URL: originUrl
-    .optional()
-    .describe('URL of the console to which a login in the browser leads; CONTROLLER_PUBLIC_URL when unset.'),
-  SKERRY_GROUPS_PREFIX: z
-    .string()
-    .max(63, 'has to be at most 63 characters')
-    .regex(/^(?!system)(?!:)(?!.*:$)/, 'has to begin with neither "system" nor ":", and not to end with ":"')
-    .default(DEFAULT_INSTALLATION)
-    .describe(
-      'What names and groups of people begin with in role bindings, before a colon; the chart sets roles.groups.',
-    ),
-  OIDC_BOOTSTRAP_ADMIN_USERNAME: z
-    .string()
-    .trim()
-    .max(254, 'has to be at most 254 characters')
-    .regex(
-      /^(?!system:)[^\s]+$/,
-      'has to be a name or an e-mail address without spaces that does not begin with "system:"',
-    )
-    .optional()
-    .describe('Name of the first administrator, with OIDC_BOOTSTRAP_ADMIN_PASSWORD; admin when unset.'),
-  OIDC_BOOTSTRAP_ADMIN_PASSWORD: text(
-    'Password of the first administrator; a generated one, in the Secret skerry-bootstrap-admin, when unset.',
-  ),
-  AUTH_INSECURE_ALLOW_BOOTSTRAP_LOG: flag.describe(
-    'Whether the log has the generated password of the first administrator, once.',
-  ),
-  AUTH_ACCESS_TOKEN_TTL_SECONDS: seconds(60, 3600)
-    .optional()
-    .describe('Seconds that an access token is valid, where the AuthPolicy says nothing; 900 when unset.'),
-  AUTH_REFRESH_TOKEN_TTL_SECONDS: seconds(300, 43_200)
-    .optional()
-    .describe('Seconds that a refresh token is valid, where the AuthPolicy says nothing; 3600 when unset.'),
-  AUTH_RATE_LIMIT_ENABLED: flagOf('true').describe(
-    'Whether requests with which a password or code can be guessed are limited by address; the attempts of an account always are.',
-  ),
-  AUTH_RATE_LIMIT_MAX_REQUESTS: amount(60, 100_000).describe(
-    'Such requests of one address in AUTH_RATE_LIMIT_WINDOW_MS, at each replica.',
-  ),
-  AUTH_RATE_LIMIT_WINDOW_MS: z.coerce
-    .number()
-    .int()
-    .min(1_000)
-    .max(3_600_000)
-    .default(60_000)
-    .describe('The time that AUTH_RATE_LIMIT_MAX_REQUESTS is about, in milliseconds.'),
-  AUTH_OIDC_INTERACTION_TTL_SECONDS: seconds(60, 3600)
-    .default(600)
-    .describe('How long a login in the browser may take, in seconds.'),
-  AUTH_OIDC_GRANT_TTL_SECONDS: seconds(60, 3600)
-    .default(600)
-    .describe('How long the consent of such a login is kept, in seconds.'),
-  AUTH_OIDC_SESSION_TTL_SECONDS: seconds(60, 43_200)
-    .optional()
-    .describe('How long the browser can log out of the provider, in seconds; as long as a refresh token when unset.'),
-  AUTH_OIDC_ID_TOKEN_TTL_SECONDS: seconds(60, 3600)
-    .optional()
-    .describe('How long an ID token is valid, in seconds; as long as an access token when unset.'),
-  SKERRY_OAUTH_INTERACTION_URL: z
-    .string()
-    .regex(/^\/(?!\/)[^\s?#\\]*$/, 'has to be a path that begins with one slash, without a query and fragment')
-    .default('/login/oauth')
-    .describe('Path of the page for logins in the browser, below CONSOLE_URL.'),
-  AUTH_CONSOLE_CLIENT_ENABLED: flag.describe(
-    'Whether the provider has a client without a secret, for a console in the browser.',
-  ),
-  OIDC_CONSOLE_CLIENT_ID: z
-    .string()
-    .regex(/^[!-9;-~]{1,128}$/, 'has to be 1 to 128 printable characters of ASCII without a space or a colon')
-    .default('console')
-    .describe('Name of this client.'),
-  AUTH_SESSION_STORE_TYPE: z
-    .enum(['database', 'memory'])
-    .default('database')
-    .describe('Where logins in the browser are stored: database. memory is accepted, and stores them there as well.'),
-  AUTH_SESSION_STORE_TTL_MS: z.coerce
-    .number()
-    .int()
-    .min(60_000)
-    .max(3_600_000)
-    .default(600_000)
-    .describe('The time in which a browser has to come back from the provider, in milliseconds.'),
-  AUTH_SESSION_SECRET: z
-    .string()
-    .min(32, 'has to be at least 32 characters')
-    .optional()
-    .describe('Secret that seals what a browser keeps during a login; generated and stored when unset.'),
-  OIDC_COOKIE_KEYS: cookieKeys
-    .optional()
-    .describe(
-      'Keys that sign cookies of logins, with commas between them; the first signs. Generated and stored when unset.',
-    ),
-  SKERRY_OIDC_CA_FILE: text(
-    'File (PEM) with the authority of the OpenID provider, besides the authorities of the system.',
-  ),
+  ...authEnvironment.shape,
   SKERRY_TOKEN_AUDIENCE: z
     .string()
     .default('skerry')
     .describe('Audience of ServiceAccount tokens for REST; empty accepts those for the API server itself.'),
-  KUBECONFIG: text('kubeconfig file; the service account of the pod when unset.'),
+  KUBECONFIG: textVariable('kubeconfig file; the service account of the pod when unset.'),
 });
 
 export interface Config {
@@ -515,43 +354,6 @@ export interface Config {
   warnings: readonly string[];
 }
 
-/** Where the certificate comes from that the controller serves: files, or a Certificate for these hosts that it makes itself. */
-type TlsSettings = TlsFiles | { hosts: readonly string[] };
-
-/** Who logs in, and where. */
-interface AuthSettings {
-  mode: 'embedded' | 'external';
-  /** people may log in over plain HTTP */
-  allowsHttp: boolean;
-  /** of names and groups in role bindings; may be empty */
-  groupsPrefix: string;
-  /** attempts at credentials of one address; false: no limit */
-  attempts: { requests: number; windowMs: number } | false;
-  /** ms in which a browser has to come back from the provider */
-  returnMs: number;
-  /** where a login in the browser ends, without a slash at its end */
-  consoleUrl?: string;
-  /** what the mode embedded has of the environment */
-  embedded?: EmbeddedSettings;
-  /** the OpenID provider of the mode external */
-  provider?: { issuer: string; clientId: string; clientSecret: string; caFile?: string };
-}
-
-export interface EmbeddedSettings {
-  clientId: string;
-  /** values in place of generated ones */
-  given: { clientSecret?: string; cookieKeys?: readonly string[]; sessionSecret?: string };
-  ttls: { accessTokenTtlSeconds?: number; refreshTokenTtlSeconds?: number };
-  /** logins in the browser */
-  browser: {
-    interactionPath: string;
-    /** absent: there is no client without a secret */
-    consoleClientId?: string;
-    ttlSeconds: { interaction: number; grant: number; session?: number; idToken?: number };
-  };
-  bootstrap: { given?: { username: string; password: string }; maySayPassword: boolean };
-}
-
 /** Variables whose values no error shows. */
 const SECRET_VARIABLES: ReadonlySet<string> = new Set([
   'TLS_BASE64_KEY',
@@ -560,11 +362,6 @@ const SECRET_VARIABLES: ReadonlySet<string> = new Set([
   'AUTH_SESSION_SECRET',
   'OIDC_COOKIE_KEYS',
 ]);
-
-/** One error for all invalid variables, with the name and value of each and what would be valid. */
-export class ConfigError extends Error {
-  override readonly name = 'ConfigError';
-}
 
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
   const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
@@ -626,39 +423,6 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     warnings: warningsOf(e, hostname()),
   };
 }
-
-function tlsOf(e: z.infer<typeof environment>): TlsSettings | undefined {
-  const cert = pemOf(e, 'CERT');
-  const key = pemOf(e, 'KEY');
-  const intermediates = pemOf(e, 'INTERMEDIATE_CERT');
-  const { TLS_PATH_CA: caFile, SKERRY_TLS_HOSTS: hosts } = e;
-  if (hosts && (cert || key || intermediates || caFile))
-    throw new ConfigError(
-      'SKERRY_TLS_HOSTS and TLS_PATH_CERT exclude each other, as it does all TLS_* variables: the controller makes its certificate, or is given it',
-    );
-  if (!cert !== !key)
-    throw new ConfigError(
-      'TLS_PATH_CERT and TLS_PATH_KEY need each other, or TLS_BASE64_CERT and TLS_BASE64_KEY in their place',
-    );
-  if (intermediates && !cert)
-    throw new ConfigError(
-      'TLS_PATH_INTERMEDIATE_CERT and TLS_BASE64_INTERMEDIATE_CERT need TLS_PATH_CERT or TLS_BASE64_CERT',
-    );
-  if (hosts) return { hosts: [...new Set([...hosts, ...hostOfUrl(e.CONTROLLER_PUBLIC_URL)])] };
-  if (!cert || !key) return undefined;
-  return { cert, key, ...(intermediates && { intermediates }), ...(caFile && { ca: { file: caFile } }) };
-}
-
-/** Where one part of the certificate comes from. */
-function pemOf(e: z.infer<typeof environment>, part: 'CERT' | 'KEY' | 'INTERMEDIATE_CERT'): PemSource | undefined {
-  const [file, text] = [e[`TLS_PATH_${part}`], e[`TLS_BASE64_${part}`]];
-  if (file && text) throw new ConfigError(`TLS_PATH_${part} and TLS_BASE64_${part} exclude each other`);
-  if (file) return { file };
-  return text ? { text, variable: `TLS_BASE64_${part}` } : undefined;
-}
-
-const hostOfUrl = (url: string | undefined): string[] =>
-  url === undefined ? [] : [new URL(url).hostname.replace(/^\[|\]$/g, '')];
 
 function warningsOf(e: z.infer<typeof environment>, host: string): string[] {
   const warnings: string[] = [];
@@ -737,90 +501,6 @@ function relayOf(e: z.infer<typeof environment>): RelaySettings {
   if (servers?.length) return { by: 'bus', servers, ...(credentials && { credentials }), ...switches };
   if (hosts?.length) return { by: 'router', hosts, ...(certificates && { certificates }), ...switches };
   return { by: 'internal', ...switches };
-}
-
-/** `isPrefixEmpty`: an empty prefix was asked for, which other variables take for absent. */
-function authOf(e: z.infer<typeof environment>, isPrefixEmpty: boolean): AuthSettings {
-  const consoleUrl = e.CONSOLE_URL ?? e.CONTROLLER_PUBLIC_URL?.replace(/(?<!\/)\/+$/, '');
-  const shared = {
-    mode: e.AUTH_MODE,
-    allowsHttp: e.AUTH_INSECURE_ALLOW_HTTP,
-    returnMs: e.AUTH_SESSION_STORE_TTL_MS,
-    groupsPrefix: isPrefixEmpty ? '' : e.SKERRY_GROUPS_PREFIX,
-    attempts: e.AUTH_RATE_LIMIT_ENABLED && {
-      requests: e.AUTH_RATE_LIMIT_MAX_REQUESTS,
-      windowMs: e.AUTH_RATE_LIMIT_WINDOW_MS,
-    },
-    ...(consoleUrl && { consoleUrl }),
-  };
-  return e.AUTH_MODE === 'external' ? { ...shared, provider: providerOf(e) } : { ...shared, embedded: embeddedOf(e) };
-}
-
-function embeddedOf(e: z.infer<typeof environment>): EmbeddedSettings {
-  const { OIDC_BOOTSTRAP_ADMIN_USERNAME: username, OIDC_BOOTSTRAP_ADMIN_PASSWORD: password } = e;
-  const { AUTH_ACCESS_TOKEN_TTL_SECONDS: access, AUTH_REFRESH_TOKEN_TTL_SECONDS: refresh } = e;
-  if ((username === undefined) !== (password === undefined))
-    throw new ConfigError('OIDC_BOOTSTRAP_ADMIN_USERNAME and OIDC_BOOTSTRAP_ADMIN_PASSWORD need each other');
-  if (refresh !== undefined && refresh < (access ?? 900))
-    throw new ConfigError(
-      `AUTH_REFRESH_TOKEN_TTL_SECONDS="${refresh}": has to be at least AUTH_ACCESS_TOKEN_TTL_SECONDS`,
-    );
-  if (e.OIDC_CLIENT_SECRET !== undefined && e.OIDC_CLIENT_SECRET.length < 32)
-    throw new ConfigError('OIDC_CLIENT_SECRET: has to be at least 32 characters in AUTH_MODE=embedded');
-  return {
-    clientId: e.OIDC_CLIENT_ID ?? 'controller',
-    given: {
-      ...(e.OIDC_CLIENT_SECRET && { clientSecret: e.OIDC_CLIENT_SECRET }),
-      ...(e.OIDC_COOKIE_KEYS && { cookieKeys: e.OIDC_COOKIE_KEYS }),
-      ...(e.AUTH_SESSION_SECRET && { sessionSecret: e.AUTH_SESSION_SECRET }),
-    },
-    ttls: {
-      ...(access !== undefined && { accessTokenTtlSeconds: access }),
-      ...(refresh !== undefined && { refreshTokenTtlSeconds: refresh }),
-    },
-    browser: browserOf(e),
-    bootstrap: {
-      ...(username && password && { given: { username, password } }),
-      maySayPassword: e.AUTH_INSECURE_ALLOW_BOOTSTRAP_LOG,
-    },
-  };
-}
-
-function browserOf(e: z.infer<typeof environment>): EmbeddedSettings['browser'] {
-  const { OIDC_CONSOLE_CLIENT_ID: consoleClientId, OIDC_CLIENT_ID: clientId = 'controller' } = e;
-  if (e.AUTH_CONSOLE_CLIENT_ENABLED && consoleClientId === clientId)
-    throw new ConfigError(`OIDC_CONSOLE_CLIENT_ID="${consoleClientId}": is OIDC_CLIENT_ID, which has a secret`);
-  const { AUTH_OIDC_SESSION_TTL_SECONDS: session, AUTH_OIDC_ID_TOKEN_TTL_SECONDS: idToken } = e;
-  return {
-    interactionPath: e.SKERRY_OAUTH_INTERACTION_URL,
-    ...(e.AUTH_CONSOLE_CLIENT_ENABLED && { consoleClientId }),
-    ttlSeconds: {
-      interaction: e.AUTH_OIDC_INTERACTION_TTL_SECONDS,
-      grant: e.AUTH_OIDC_GRANT_TTL_SECONDS,
-      ...(session !== undefined && { session }),
-      ...(idToken !== undefined && { idToken }),
-    },
-  };
-}
-
-function providerOf(e: z.infer<typeof environment>): NonNullable<AuthSettings['provider']> {
-  const { OIDC_ISSUER_URL: issuer, OIDC_CLIENT_ID: clientId, OIDC_CLIENT_SECRET: clientSecret } = e;
-  const { SKERRY_OIDC_CA_FILE: caFile, CONTROLLER_PUBLIC_URL: publicUrl } = e;
-  if (!issuer || !clientId || !clientSecret) {
-    const given = { OIDC_ISSUER_URL: issuer, OIDC_CLIENT_ID: clientId, OIDC_CLIENT_SECRET: clientSecret };
-    const missing = Object.entries(given).flatMap(([name, value]) => (value ? [] : [name]));
-    throw new ConfigError(`AUTH_MODE=external needs ${missing.join(', ')}`);
-  }
-  if (issuer.startsWith('http:') && !e.AUTH_INSECURE_ALLOW_HTTP)
-    throw new ConfigError(
-      `OIDC_ISSUER_URL="${issuer}": has to begin with https://, or needs AUTH_INSECURE_ALLOW_HTTP=true`,
-    );
-  const same = (url: string) => url.replace(/(?<!\/)\/+$/, '');
-  if (publicUrl && same(issuer) === `${same(publicUrl)}/oidc`)
-    throw new ConfigError(
-      `OIDC_ISSUER_URL="${issuer}": is the issuer of this controller itself, which AUTH_MODE=embedded has`,
-    );
-  return { issuer, clientId, clientSecret, ...(caFile && { caFile }) };
 }
 
 function tunnelOf(e: z.infer<typeof environment>): Pick<Config, 'tunnel'> {

@@ -1,10 +1,11 @@
 #!/usr/bin/env node
 import './lib/web-socket/masks.ts';
 import { createApp } from './app.ts';
-import { ConfigError, environmentHelp, readConfig } from './config.ts';
+import { environmentHelp, readConfig } from './config.ts';
 import { connect } from './connection.ts';
 import { applyCrds } from './crds.ts';
 import { removeFinalizers } from './finalizers.ts';
+import { ConfigError } from './settings/values.ts';
 import { KINDS } from './subjects/kinds.ts';
 import { supportDocument } from './support.ts';
 import { createLog } from './telemetry/log.ts';

@@ -7,6 +7,7 @@ import {
   type JsonPatchOperation,
   type KubeClient,
   type KubeObject,
+  type ListOptions,
   type ObjectRef,
   type Patch,
   type Resource,
@@ -90,10 +91,13 @@ export function createInMemoryApiServer(
     writes.set(kind, (writes.get(kind) ?? 0) + 1);
   }
 
-  const list = async (resource: Resource) => ({
-    items: structuredClone([...(storeOf(resource)?.list() ?? [])]),
-    resourceVersion: String(version),
-  });
+  const withoutStore = (resource: Resource) =>
+    [...others].flatMap(([key, object]) => (key.startsWith(`${groupResource(resource)}/`) ? [object] : []));
+  const list = async (resource: Resource, { namespace }: ListOptions = {}) => {
+    const all = storeOf(resource)?.list() ?? withoutStore(resource);
+    const items = [...all].filter(({ metadata }) => namespace === undefined || metadata.namespace === namespace);
+    return { items: structuredClone(items), resourceVersion: String(version) };
+  };
 
   const client = {
     find: async (resource: Resource, ref: ObjectRef) => structuredClone(read(resource, ref)),

@@ -10,11 +10,7 @@ import type { OtherAgentContainer } from './engine-port/ownership.ts';
 import type { Scope } from './link/membership.ts';
 import type { ManifestMicroservice } from './local/manifest.ts';
 import { deployRefusal } from './local/refusal.ts';
-import type { ArtifactPullMembers } from './local-api/routes/content/artifact-pulls.ts';
-import type { ApplyMembers } from './local-api/routes/deploy/deploy-microservice.ts';
-import type { RuntimeClassMembers } from './local-api/routes/deploy/runtime-class-changes.ts';
-import type { LoadMembers, PullMembers } from './local-api/routes/images/routes.ts';
-import { Operations } from './local-api/server/operations.ts';
+import { createOperations } from './local-api/routes/operations.ts';
 import { createParts } from './parts.ts';
 import type { Identity, Node } from './state/identity.ts';
 import { type PrunedImages, pruneImages, runPruning } from './supervise/pruning.ts';
@@ -50,8 +46,6 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     report: (measurements: boolean) => reporter.report(measurements),
     prune: (): Promise<PrunedImages> => pruneImages(pruning),
     images,
-    imagePulls: new Operations<PullMembers>({ clock, signal: over.signal }),
-    imageLoads: new Operations<LoadMembers>({ clock, signal: over.signal }),
     /** the models or knowledge of this machine */
     artifacts: (kind: ArtifactKind): ArtifactItem[] => artifacts.items(kind),
     /** the volumes of this machine */
@@ -136,8 +130,13 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     viewWithRules: (uuid: string): MicroserviceView | undefined => {
       const isWanted = supervisor.desired.some((entry) => entry.uuid === uuid) || !supervisor.isUnwanted(uuid);
       if (own.owns(uuid) || !isWanted) return undefined;
-      return responses.sent.microservices?.views.get(uuid) ?? supervisor.record(uuid)?.lastGood;
+      const { views, heldAccounts } = responses.sent.microservices ?? {};
+      const view = views?.get(uuid) ?? supervisor.record(uuid)?.lastGood;
+      const serviceAccount = heldAccounts?.get(uuid);
+      return view && serviceAccount ? { ...view, serviceAccount } : view;
     },
+    /** Calls a listener when microservices may be, or may do, something else. Returns how to stop listening. */
+    onRolesChanged: (listener: () => void) => rest.roles.onChange(listener),
     /** who wants a microservice: a controller, or the machine itself */
     sourceOf: (uuid: string): 'managed' | 'local' => (own.owns(uuid) ? 'local' : 'managed'),
     /** the microservices of the machine itself */
@@ -150,13 +149,7 @@ export function createAgent(config: Config, deps: AgentDependencies) {
       }),
     /** the registries, models, knowledge and runtime classes of the machine itself */
     ...{ registries, localArtifacts, runtimeClasses },
-    artifactPulls: {
-      models: new Operations<ArtifactPullMembers>({ clock, signal: over.signal }),
-      knowledge: new Operations<ArtifactPullMembers>({ clock, signal: over.signal }),
-    },
-    runtimeClassApplies: new Operations<RuntimeClassMembers>({ clock, signal: over.signal }),
-    runtimeClassDeletes: new Operations<RuntimeClassMembers>({ clock, signal: over.signal }),
-    microserviceApplies: new Operations<ApplyMembers>({ clock, signal: over.signal }),
+    ...createOperations({ clock, signal: over.signal }),
     get connection() {
       return membership.connection;
     },

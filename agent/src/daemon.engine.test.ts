@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer as createPlainServer } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { callEngine, pullInsecure } from '../../hack/engine-api.ts';
 import { freePort } from '../../hack/ports.ts';
 import type {} from '../../hack/testing/provided.ts';
@@ -75,6 +76,15 @@ test('an edit of the file of settings takes effect by itself; a broken file leav
   replace(good.replace('17', '18'));
   await until('the setting', async () => (await settings()).statusFrequencySeconds === 18);
   expect((await status()).warnings).toEqual([]);
+});
+
+test('a port of the local API that is taken shows at the liveness probe, and the socket is served', async () => {
+  const taken = createPlainServer();
+  await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void taken.close());
+  home = new Home({ engineUrl, settings: { localApiPort: (taken.address() as AddressInfo).port } });
+  await home.up();
+  expect(await ask('GET', '/health/live')).toEqual({ status: 'ok', localApiPhase: 'failed' });
 });
 
 describe('a stop of the agent', () => {

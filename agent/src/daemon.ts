@@ -253,22 +253,13 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
         setImmediate(() => stopping.abort());
         return config.shutdownPolicy;
       },
-      phase: () => phase,
+      phase: () => phaseOf(opened),
     }),
   };
   const servers: Server[] = [];
-  let phase: 'initializing' | 'listening' | 'failed' = 'initializing';
-  let socketIsOpen = false;
+  const opened: Opened = {};
   const served = await serveSocket();
-  if (config.localApiPort > 0) {
-    try {
-      servers.push(await listenOnLoopback(config.localApiPort, authority, ports));
-    } catch (error) {
-      phase = 'failed';
-      log.warn({ port: config.localApiPort, error: errorText(error) }, 'Cannot serve health and metrics');
-    }
-  }
-  if (phase === 'initializing') phase = served ? 'listening' : 'failed';
+  opened.port = config.localApiPort === 0 || (await serveLoopback());
   const onHangup = () => {
     try {
       reload();
@@ -332,11 +323,22 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     try {
       makeDirectory(config.runDirectory, 0o755);
       adminToken.write();
-      if (!socketIsOpen) servers.push(await listenOnSocket(config.socket, config.runDirectory, ports));
-      socketIsOpen = true;
+      if (!opened.socket) servers.push(await listenOnSocket(config.socket, config.runDirectory, ports));
+      opened.socket = true;
       return true;
     } catch (error) {
+      opened.socket ??= false;
       log.warn({ socket: config.socket, error: errorText(error) }, 'Cannot serve the local API');
+      return false;
+    }
+  }
+
+  async function serveLoopback(): Promise<boolean> {
+    try {
+      servers.push(await listenOnLoopback(config.localApiPort, authority, ports));
+      return true;
+    } catch (error) {
+      log.warn({ port: config.localApiPort, error: errorText(error) }, 'Cannot serve health and metrics');
       return false;
     }
   }
@@ -345,6 +347,17 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     for (let well = wentWell; !until.aborted; well = until.aborted || (await serveSocket()))
       await sleep((well ? ADMIN_TOKEN_SECONDS * 0.8 : 30) * 1000, until, clock);
   }
+}
+
+/** Whether the socket and the port of the local API are open; absent: the agent has not come so far. The socket is tried again. */
+interface Opened {
+  socket?: boolean;
+  port?: boolean;
+}
+
+function phaseOf({ socket, port }: Opened): 'initializing' | 'listening' | 'failed' {
+  if (socket === undefined || port === undefined) return 'initializing';
+  return socket && port ? 'listening' : 'failed';
 }
 
 /** What an agent needs beside the time of its containers when it ends, ms. */

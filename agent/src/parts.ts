@@ -41,6 +41,7 @@ import { LocalTokens } from './state/local-tokens.ts';
 import { loadIdentity } from './state/own-identity.ts';
 import { Adoption } from './supervise/adoption.ts';
 import { type ApplyDependencies, applyDesired } from './supervise/apply.ts';
+import { ChangeNotifier } from './supervise/change-notifier.ts';
 import { createMachineAccess } from './supervise/executors/machine-access.ts';
 import { Inventory } from './supervise/inventory.ts';
 import { pruneAll } from './supervise/pruning.ts';
@@ -99,6 +100,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     ...{ rows: deps.ownMicroservices, clock, log, observed: supervisor },
     settle: () => membership.clear(),
     isEnding: () => identity.current.ending !== undefined,
+    hasVolumes: (uuid) => volumes.hasPrivate(uuid),
     registries: () => registries.views,
     runtimeOf: (name) => runtimeClasses.runtimeOf(name),
     changed: () => changed(),
@@ -109,6 +111,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
   };
   const registries = new LocalRegistries({
     ...{ rows: deps.localRegistries, clock, log, changed },
+    policy: () => policy.policy,
     usersOf: (number) => [
       ...own.namesOfUsers(({ registryId }) => registryId === number),
       ...localArtifacts.usersOf(number),
@@ -237,7 +240,10 @@ export function createParts(config: Config, deps: AgentDependencies) {
     changedAt: (set) => deps.mountedFiles.changedAt(setPath(set)),
     changed: () => link.changed(),
   });
+  /** of what microservices are and may do */
+  const roles = new ChangeNotifier(clock);
   const further: readonly Part[] = [
+    { look: () => roles.notify(), observed: () => roles.notify() },
     ...(updater ? [updater] : []),
     sessions,
     tunnel,
@@ -271,6 +277,8 @@ export function createParts(config: Config, deps: AgentDependencies) {
       return dataDirectory && engine.url.startsWith('unix:') ? machine.diskAt(dataDirectory) : undefined;
     },
     usersOf: (name) => imagesWanted().get(name) ?? [],
+    isPulled: (id) => database.images().has(id),
+    applicationOf: (uuid) => responses.sent.microservices?.views.get(uuid)?.application,
     disown: (id) => supervisor.forgetImage(id),
   });
 
@@ -356,6 +364,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
       artifacts,
       sessions,
       tunnel,
+      roles,
       parts,
       actions,
       reporter,

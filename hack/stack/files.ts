@@ -15,6 +15,8 @@ export interface StackFile {
   rest: string;
   /** Authority of the certificate of REST, where that is HTTPS. */
   ca?: string;
+  /** Another provider of the users, where they are not the controller's. */
+  provider?: string;
   apiserver: string;
   agent: string;
   registry: string;
@@ -46,7 +48,7 @@ export interface StackPorts {
 
 /** The folders of the parts, each with its own pid files. */
 export function partFolders(dir: string): string[] {
-  return [dir, ...['control-plane', 'engine', 'registry'].map((part) => join(dir, part))];
+  return [dir, ...['control-plane', 'dex', 'engine', 'registry'].map((part) => join(dir, part))];
 }
 
 /** The registry's port of the last run if it is free: it is part of image references, so it should not change. */

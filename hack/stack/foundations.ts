@@ -34,8 +34,8 @@ export interface Foundations {
 
 export interface FoundationsOptions {
   dir: string;
-  /** whether the API server accepts logins of the controller */
-  tls: boolean;
+  /** whether the API server accepts logins of people */
+  trustsLogins: boolean;
   registryPort: number;
   sample: boolean;
   log: Log;
@@ -131,7 +131,7 @@ function beside(act: (owned: AsyncDisposableStack, until: AbortSignal) => Promis
 
 async function startCluster(
   started: AsyncDisposableStack,
-  { dir, tls, log, again, signal }: FoundationsOptions,
+  { dir, trustsLogins, log, again, signal }: FoundationsOptions,
 ): Promise<{ kubeconfig: string; cluster?: ControlPlane; apiServer?: string }> {
   const kubeconfig = join(dir, 'kubeconfig');
   const given = process.env.SKERRY_KUBECONFIG;
@@ -148,7 +148,7 @@ async function startCluster(
     dir: join(dir, 'control-plane'),
     namespace: DEFAULT_NAMESPACE,
     controllerManager: false,
-    ...(tls && { apiServerFlags: authenticationFlags(dir, apiServer) }),
+    ...(trustsLogins && { apiServerFlags: authenticationFlags(dir, apiServer) }),
     log,
     again,
   };

@@ -37,10 +37,11 @@ import {
   writeAtomically,
 } from './files.ts';
 import { startFoundations } from './foundations.ts';
+import { type LocalProvider, startLocalProvider } from './provider.ts';
 import { alreadyRuns } from './refusal.ts';
 import { startLocalRouter } from './router-hub.ts';
 import { applySample, samplePort, waitForSample } from './sample.ts';
-import { TLS_SETTINGS, trustController } from './tls.ts';
+import { TLS_SETTINGS, trustController, trustIssuer } from './tls.ts';
 
 export interface StackOptions {
   /** Data folder. */
@@ -51,6 +52,8 @@ export interface StackOptions {
   sample?: boolean;
   /** Whether REST is HTTPS, and kubectl is served by a login at the controller. */
   tls?: boolean;
+  /** Whether Dex has the people, whose logins serve kubectl as well. */
+  hasDex?: boolean;
   log: Log;
   /** Aborts the start; what was started is stopped again. */
   signal?: AbortSignal;
@@ -83,6 +86,7 @@ export async function startStack({
   port = PORTS.rest,
   sample = true,
   tls = false,
+  hasDex = false,
   log,
   signal,
 }: StackOptions): Promise<Stack> {
@@ -105,7 +109,12 @@ export async function startStack({
   if (sample && !existsSync(stateFile)) await assertFree(samplePort(), 'Stop it, or go without the sample: SAMPLE=0.');
 
   const registryPort = await chooseRegistryPort(dir);
-  const foundations = await startFoundations(started, { dir, tls, registryPort, sample, log, again, signal });
+  const rest = `${tls ? 'https' : 'http'}://127.0.0.1:${port}`;
+  const provider = hasDex ? started.use(await startLocalProvider({ dir, rest, log })) : undefined;
+  const trustsLogins = tls || provider !== undefined;
+  const foundations = await startFoundations(started, {
+    ...{ dir, trustsLogins, registryPort, sample, log, again, signal },
+  });
   const { kubeconfig, kubectl, apiServer, engine, registry, image } = foundations;
   const kube = await kubeFromFile(kubeconfig);
   started.defer(() => kube.close());
@@ -115,11 +124,11 @@ export async function startStack({
   await applyAll(kube, [...readObjects(join(ROOT, 'manifests/install.yaml')), ...adminAccount(), ...more]);
   log('Definitions, roles and policies are installed');
 
-  const rest = `${tls ? 'https' : 'http'}://127.0.0.1:${port}`;
   const ports = { rest: port, ...(await chooseStackPorts(dir, registryPort)) };
   const isBusEnabled = process.env.BUS_ENABLED === 'true';
   const settings = {
     ...loginSettings(dir, rest),
+    ...provider?.settings,
     ...(tls && TLS_SETTINGS),
     ...(isBusEnabled && systemImage('BUS', await foundations.provide('bus', await busServerImage()))),
     ...(hasRouters && systemImage('ROUTER', await foundations.provide('router', await routerImage()))),
@@ -128,7 +137,9 @@ export async function startStack({
   started.defer(() => controller.stop());
   const tokenFile = join(dir, 'token');
   started.use(await keepAdminToken(kube, tokenFile));
-  const ca = tls ? await trustController(kube, { dir, rest, apiServer, signal }) : undefined;
+  const ca = tls ? await trustController(kube, { dir, signal }) : undefined;
+  // A cluster of others has settings of its own.
+  if (apiServer !== undefined && trustsLogins) await trustIssuer(dir, apiServer, issuerOf(rest, ca, provider));
   log(`The controller is ready at ${rest}`);
   if (isBusEnabled) {
     const hub = await startBusHub({ dir, kube, log, again, signal });
@@ -169,6 +180,7 @@ export async function startStack({
   const urls: StackFile = {
     rest,
     ...(ca && { ca }),
+    ...(provider && { provider: provider.issuer }),
     apiserver: kube.server,
     agent: `http://127.0.0.1:${ports.agent}`,
     registry,
@@ -186,6 +198,12 @@ export async function startStack({
   const owned = started.move();
   return { urls, kubeconfig, env, kube, sampleAnswer, broken, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
+
+/** Whose logins the API server accepts, as `kubectl skerry authentication-config` has it. */
+const issuerOf = (rest: string, ca: string | undefined, provider: LocalProvider | undefined): string[] =>
+  provider
+    ? [provider.issuer, '--external', '--client', provider.clientId, '--ca', provider.caFile]
+    : [`${rest}/oidc`, ...(ca === undefined ? [] : ['--ca', ca])];
 
 /** Settings by which nodes use an image; the environment of the stack comes first. */
 const systemImage = (item: 'BUS' | 'ROUTER', reference: string) => ({

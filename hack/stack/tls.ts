@@ -9,7 +9,7 @@ import { ROOT } from '../paths.ts';
 import { waitFor } from '../wait.ts';
 import { writeAtomically } from './files.ts';
 
-/** TLS=1: the controller makes its own certificate, and the API server accepts the logins of the controller. */
+/** TLS=1: the controller makes its own certificate. */
 export const TLS_SETTINGS: Readonly<Record<string, string>> = { SKERRY_TLS_HOSTS: '127.0.0.1,localhost' };
 
 interface SecretObject extends KubeObject {
@@ -31,17 +31,10 @@ export function authenticationFlags(dir: string, apiServer: string): string[] {
   return ['--authentication-config', file];
 }
 
-/**
- * Makes this process, the API server and the agent trust the certificate of the controller. Returns the file of its authority.
- */
+/** Makes this process and the agent trust the certificate of the controller. Returns the file of its authority. */
 export async function trustController(
   kube: Kube,
-  {
-    dir,
-    rest,
-    apiServer,
-    signal,
-  }: { dir: string; rest: string; apiServer: string | undefined; signal?: AbortSignal | undefined },
+  { dir, signal }: { dir: string; signal?: AbortSignal | undefined },
 ): Promise<string> {
   const path = `/api/v1/namespaces/${DEFAULT_NAMESPACE}/secrets/${CONTROLLER_CERTIFICATE}`;
   const authorities = async () => (await kube.get<SecretObject>(path))?.data?.['ca.crt'];
@@ -49,13 +42,14 @@ export async function trustController(
   const [ca, text] = [authorityFile(dir), Buffer.from(encoded, 'base64').toString()];
   writeAtomically(ca, text);
   setDefaultCACertificates([...getCACertificates('default'), text]);
-  // A cluster of others has settings of its own.
-  if (apiServer === undefined) return ca;
-  const plugin = join(ROOT, 'bin/kubectl-skerry.cjs');
-  const version = ['--api-version', configurationVersion(apiServer)];
-  const args = [plugin, 'authentication-config', `${rest}/oidc`, '--ca', ca, ...version];
-  writeAtomically(authenticationFile(dir), (await promisify(execFile)(process.execPath, args)).stdout);
   return ca;
+}
+
+/** Lets the API server accept the logins of an issuer: with the arguments of `kubectl skerry authentication-config`. */
+export async function trustIssuer(dir: string, apiServer: string, args: readonly string[]): Promise<void> {
+  const plugin = join(ROOT, 'bin/kubectl-skerry.cjs');
+  const command = [plugin, 'authentication-config', ...args, '--api-version', configurationVersion(apiServer)];
+  writeAtomically(authenticationFile(dir), (await promisify(execFile)(process.execPath, command)).stdout);
 }
 
 /** The version of the configuration that a kube-apiserver reads. */

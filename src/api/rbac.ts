@@ -40,15 +40,18 @@ export interface NativeRoleBinding {
 export const RBAC_GROUP = 'rbac.authorization.k8s.io';
 export const RBAC_VERSION = `${RBAC_GROUP}/v1`;
 
-const rbac = <T>(plural: string, kind: string): ResourceOf<T> => ({
+const rbac = <T>(plural: string, kind: string, namespaced = true): ResourceOf<T> => ({
   group: RBAC_GROUP,
   version: 'v1',
   plural,
   kind,
-  namespaced: true,
+  namespaced,
 });
 
 export const RBAC_RESOURCES = {
   roles: rbac<NativeRole>('roles', 'Role'),
   roleBindings: rbac<NativeRoleBinding>('rolebindings', 'RoleBinding'),
 } as const;
+
+/** Bindings of the whole cluster, which the controller reads and never writes. */
+export const CLUSTER_ROLE_BINDINGS = rbac<NativeRoleBinding>('clusterrolebindings', 'ClusterRoleBinding', false);

@@ -62,6 +62,12 @@ describe('a login by password', () => {
       { error: 'invalid_client' },
       { status: 503, message: expect.stringContaining('OIDC_CLIENT_SECRET') },
     ],
+    [
+      'a client without a scope',
+      400,
+      { error: 'invalid_scope' },
+      { status: 503, message: expect.stringContaining('openid profile email groups offline_access') },
+    ],
     ['a provider that fails', 500, {}, { status: 503 }],
     ['a reply without a token', 200, { token_type: 'Bearer' }, { status: 503 }],
     ['an opaque token', 200, { access_token: 'opaque', token_type: 'Bearer' }, { status: 401, code: 'OPAQUE_TOKEN' }],

@@ -178,6 +178,12 @@ const REFUSALS: ReadonlySet<string> = new Set(['invalid_grant', 'access_denied',
 /** Errors by which it refuses the form of the login. */
 const NOT_OFFERED: ReadonlySet<string> = new Set(['unauthorized_client', 'unsupported_grant_type']);
 
+/** Errors by which it blames the settings, with the setting to mend. */
+const BLAMES: ReadonlyMap<string, string> = new Map([
+  ['invalid_client', 'it does not accept OIDC_CLIENT_ID and OIDC_CLIENT_SECRET'],
+  ['invalid_scope', `its client has to have each of the scopes ${PROVIDER_SCOPE}`],
+]);
+
 interface GrantAnswers {
   refused: () => HttpError;
   /** the answer makes no sense, or blames the controller */
@@ -193,8 +199,7 @@ async function grantError(error: unknown, { refused, unavailable }: GrantAnswers
       'NOT_IMPLEMENTED',
       'the provider does not offer this form of login to this controller: log in with the browser',
     );
-  if (code === 'invalid_client') return unavailable('it does not accept OIDC_CLIENT_ID and OIDC_CLIENT_SECRET', error);
-  return unavailable(providerProblem(error), error);
+  return unavailable((code && BLAMES.get(code)) ?? providerProblem(error), error);
 }
 
 /** The member `error` of a refusal, which a provider may send beside a challenge. */

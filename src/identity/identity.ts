@@ -31,6 +31,7 @@ import type {
   UserStore,
 } from './contract/users.ts';
 import { createKeys, type KeysOptions } from './keys.ts';
+import { createLeftBindings } from './left-bindings.ts';
 import { createLockout } from './lockout.ts';
 import { createOnce } from './once.ts';
 import { createPasswords } from './passwords.ts';
@@ -133,6 +134,7 @@ export function createIdentity(options: IdentityOptions): Logins {
     users: stores.authUsers,
     groups: stores.authGroups,
     secrets,
+    left: createLeftBindings({ client, prefix }),
     now,
   });
   const artefacts = createArtefacts({

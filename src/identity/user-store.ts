@@ -15,6 +15,7 @@ import { leftEmails, nameOfUser } from '../subjects/identity/rules/names-of-user
 import { RESOURCES } from '../subjects/kinds.ts';
 import type { StoredUser, UserChange, UserFacts, UserSecrets, UserStore } from './contract/users.ts';
 import { createEmailClaims, emailTaken } from './email-claims.ts';
+import type { LeftBindings } from './left-bindings.ts';
 import { factsOf, NO_SECRETS, readUserSecret, secretNameOfUser, storedUser, userSecret } from './secrets.ts';
 
 /** Attempts of one change; each lost one means that another write of this user succeeded. */
@@ -27,6 +28,7 @@ export interface UserStoreOptions {
   groups: Store<AuthGroup>;
   /** the Secrets of users, without their content */
   secrets: Store<Secret>;
+  left: LeftBindings;
   /** Unix ms */
   now(): number;
   random?(): number;
@@ -49,8 +51,8 @@ interface Read {
 export function createUserStore(
   options: UserStoreOptions,
 ): UserStore & { presentGroup(name: string): string | undefined } {
-  const { client, namespace, users, groups, secrets, now, random = Math.random } = options;
-  const claims = createEmailClaims({ client, namespace, users, now });
+  const { client, namespace, users, groups, secrets, left: leftBindings, now, random = Math.random } = options;
+  const claims = createEmailClaims({ client, namespace, users, left: leftBindings, now });
 
   /** A group that has the name now comes before one that had it. */
   function presentGroup(name: string): string | undefined {

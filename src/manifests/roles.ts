@@ -82,6 +82,8 @@ export function controllerRoles(namespace: string): Manifest[] {
       rules: [
         { apiGroups: ['authentication.k8s.io'], resources: ['tokenreviews'], verbs: ['create'] },
         { apiGroups: ['authorization.k8s.io'], resources: ['subjectaccessreviews'], verbs: ['create'] },
+        // whether a binding of any namespace still names a user of before
+        { apiGroups: [RBAC_GROUP], resources: ['rolebindings', 'clusterrolebindings'], verbs: ['list'] },
       ],
     },
     {

@@ -160,6 +160,8 @@ export const microserviceHoldSchema = z.object({
   /** what people call it; absent: from a controller that does not say */
   application: text(BOUNDS.name).optional(),
   name: text(BOUNDS.name).optional(),
+  /** what its role grants meanwhile; absent: what it granted last */
+  serviceAccount: serviceAccountSchema.nullish().catch(undefined),
 });
 export type MicroserviceHold = z.infer<typeof microserviceHoldSchema>;
 

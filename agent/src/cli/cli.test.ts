@@ -278,7 +278,9 @@ test('a completion for bash finds commands, commands below commands, flags, and 
   };
   expect(complete()).toEqual(expect.arrayContaining(['status', 'config', 'gps']));
   expect(complete('config')).toEqual(expect.arrayContaining(['switch', 'cert', '--log-level', '--quiet']));
-  expect(complete('-o', 'gps')).toEqual(['get', 'set']);
+  for (const before of [['-o', 'json'], ['--config', 'gps'], ['--quiet'], ['--output=yaml']])
+    expect(complete(...before, 'gps')).toEqual(['get', 'set']);
+  expect(complete('gps', '--socket')).toEqual(['']);
   expect(complete('completion')).toEqual(expect.arrayContaining(['bash', 'zsh', 'fish']));
 });
 

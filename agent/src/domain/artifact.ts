@@ -84,10 +84,18 @@ export interface ArtifactWait {
   message: string;
 }
 
-/** What a prune removed: the names of artifacts, and the bytes of contents and downloads that this freed. */
-export interface PrunedArtifacts {
-  names: string[];
+/** What was removed from the store: contents that are complete, downloads that are not, and the bytes of both. */
+export interface SweptContents {
+  blobs: number;
+  downloads: number;
   bytes: number;
+}
+
+export const NOTHING_SWEPT: SweptContents = { blobs: 0, downloads: 0, bytes: 0 };
+
+/** What a prune removed: the names of artifacts, and what this freed. */
+export interface PrunedArtifacts extends SweptContents {
+  names: string[];
 }
 
 /** How far a pull is, in bytes. */
@@ -95,6 +103,13 @@ export interface ArtifactProgress {
   received: number;
   /** of the files whose sizes are known */
   total: number;
+}
+
+/** Somebody waits for the pull of an artifact. */
+export interface ArtifactRequest {
+  onProgress(progress: ArtifactProgress): void;
+  /** what is here already is pulled again only where no other pull waits for its turn: a microservice asked for it */
+  isPatient: boolean;
 }
 
 /** An artifact of this machine, as the local API shows it. */

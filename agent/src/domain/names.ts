@@ -1,7 +1,10 @@
-import { CONTAINER_LABELS, NODE_TOKEN_ISSUER, RESERVED_LABEL_PREFIX } from '../../../src/api/names.ts';
+import { AGENT_GROUP, CONTAINER_LABELS, NODE_TOKEN_ISSUER, RESERVED_LABEL_PREFIX } from '../../../src/api/names.ts';
 
 /** Version of the agent, as it is reported and sent with each request. */
 export const AGENT_VERSION = '0.1.0';
+
+/** `apiVersion` of the manifests that are deployed on a machine. */
+export const MANIFEST_VERSION = `${AGENT_GROUP}/v1`;
 
 /** Which rebuild order a container carries out; one more in addition to CONTAINER_LABELS. */
 export const LABEL_REBUILD_COUNT = `${RESERVED_LABEL_PREFIX}rebuild-order`;

@@ -1,9 +1,11 @@
 import {
+  type MicroserviceHold,
   type MicroserviceView,
   microserviceHoldSchema,
   microserviceViewSchema,
   type RetainUnlisted,
   retainUnlistedSchema,
+  type ServiceAccountView,
 } from '../../../src/wire/agent.ts';
 import { containerDigest } from './digest.ts';
 import { type Entry, type HoldEntry, POLICY_REFUSED } from './entry.ts';
@@ -16,6 +18,8 @@ export interface SentMicroservices {
   items: readonly (HoldEntry | { kind: 'view'; view: MicroserviceView })[];
   /** the views as they were sent, by microservice: for the names of entries on hold, and for inspection */
   views: ReadonlyMap<string, MicroserviceView>;
+  /** as whom microservices on hold ask the local API, as far as the controller says it */
+  heldAccounts: ReadonlyMap<string, ServiceAccountView>;
   /** uuids of all items, also of those that cannot be read */
   named: ReadonlySet<unknown>;
   /** the agent retains what the list does not name */
@@ -43,10 +47,15 @@ const sentViewSchema = microserviceViewSchema.refine(({ registryId }) => !isOfMa
 
 /** Reads a response. An item that cannot be read becomes a hold and does not affect the others. */
 export function readMicroservices(list: readonly unknown[], retainUnlisted: unknown): SentMicroservices {
-  const read = list.map((item) => ({ item, view: sentViewSchema.safeParse(item) }));
+  const read = list.map((item) => ({
+    item,
+    view: sentViewSchema.safeParse(item),
+    hold: microserviceHoldSchema.safeParse(item).data,
+  }));
   return {
-    items: read.flatMap(({ item, view }) => itemOf(item, view) ?? []),
+    items: read.flatMap(({ item, ...parsed }) => itemOf(item, parsed) ?? []),
     views: new Map(read.flatMap(({ view: { data } }) => (data ? [[data.uuid, data]] : []))),
+    heldAccounts: new Map(read.flatMap(({ hold }) => (hold?.serviceAccount ? [[hold.uuid, hold.serviceAccount]] : []))),
     named: new Set(list.map((item) => (item as { uuid?: unknown } | null)?.uuid)),
     retainUnlisted:
       retainUnlisted === undefined
@@ -57,15 +66,14 @@ export function readMicroservices(list: readonly unknown[], retainUnlisted: unkn
 
 function itemOf(
   item: unknown,
-  view: ReturnType<typeof sentViewSchema.safeParse>,
+  { view, hold }: { view: ReturnType<typeof sentViewSchema.safeParse>; hold: MicroserviceHold | undefined },
 ): SentMicroservices['items'][number] | undefined {
   const { uuid, delete: deleted } = (item ?? {}) as { uuid?: unknown; delete?: unknown };
   if (typeof uuid !== 'string' || deleted === true) return undefined;
   // It becomes a part of names and paths, and a uuid of any other form is of no container here.
   if (!isPlainName(uuid)) return undefined;
-  const hold = microserviceHoldSchema.safeParse(item);
-  if (hold.success) {
-    const { reason, message, application, name } = hold.data;
+  if (hold) {
+    const { reason, message, application, name } = hold;
     return { kind: 'hold', uuid, reason, message, application, name };
   }
   if (view.success) return { kind: 'view', view: view.data };

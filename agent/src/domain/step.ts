@@ -83,8 +83,8 @@ interface ImageStep extends Base<'image'> {
   instance: string;
 }
 
-/** A pull that a person asked for on this machine: of no microservice. */
-export type PullByHand = Pick<ImageStep, 'reference' | 'registryId' | 'platform' | 'pull'>;
+/** A pull that the local API was asked for, by a microservice of this uuid, or by the admin where it is empty. */
+export type PullByHand = Pick<ImageStep, 'reference' | 'registryId' | 'platform' | 'pull'> & { by: string };
 
 interface CreateStep extends Base<'create'> {
   view: MicroserviceView;

@@ -80,6 +80,12 @@ export function artifactSource(registry: RegistryView): RegistrySource | undefin
   return { ...from, ca, insecure, ...(username && { credentials: { username, password } }) };
 }
 
+/** Whether the policy of a machine lets images, models and knowledge come from a registry. Pure. */
+export function isAllowed(registry: RegistryView, { registries }: Pick<Policy, 'registries'>): boolean {
+  const from = originOf(registry);
+  return !registries || !from || registries.map(canonicalHost).includes(from.host);
+}
+
 /** What of a view's registry cannot be honoured, in one sentence, or undefined. Pure. */
 export function registryNotHonoured(view: MicroserviceView, registry: RegistryView | undefined): string | undefined {
   const from = registry && originOf(registry);

@@ -85,6 +85,7 @@ export class LocalAgent implements AsyncDisposable {
   readonly logs = bufferedSink('INFO', 100, () => {});
   /** errors by setting; those that are not named here are taken */
   refusedSettings: Record<string, string> = {};
+  phase: 'initializing' | 'listening' | 'failed' = 'listening';
   servers: Server[] = [];
   token = '';
   readonly #options: LocalAgentOptions;
@@ -141,7 +142,7 @@ export class LocalAgent implements AsyncDisposable {
         installCertificate(text, { config: agent.config, changeSettings: (set) => this.#changeSettings(set) }),
       reload: () => {},
       stop: () => 'leave-running',
-      phase: () => 'listening',
+      phase: () => this.phase,
     });
     const ports = { clock, log: silentLog, api: this.#api };
     adminToken.write();

@@ -134,6 +134,7 @@ describe('a pull by hand', () => {
     'a platform with a query': [{ platform: 'linux/amd64&x=1' }, 400, /is not a platform/],
     'a member that does not exist': [{ registry: 7 }, 400, /^registry is no member of this body$/],
     'no image': [{ image: '' }, 400, /image/],
+    'a tag that stands for a digest': [{ image: `x.example/y:sha256-${'0'.repeat(64)}` }, 400, /stands for a digest/],
     'a path of the engine': [{ image: '../containers/x' }, 400, /is not a reference of an image/],
     'a host that the policy does not name': [{ image: 'evil.example/x:1' }, 403, /takes no images from evil.example/],
     'an image that does not exist': [{ image: 'registry.example/none:1' }, 404, /no image/],
@@ -165,6 +166,73 @@ describe('a pull by hand', () => {
       err: 'Error[NOT_FOUND]: shop/web:2: no image\nSee: skerry-agent image ls\n',
     });
     expect((await cli('image', 'pull', 'x:1', '--registry', 'x')).code).toBe(2);
+  });
+});
+
+describe('a pull that a microservice asks for', () => {
+  const rules = [{ apiGroups: ['*'], resources: ['images/pull', 'images/pull/status'], verbs: ['*'] }];
+  const web = randomUUID();
+  const views = () => [
+    plainView({ uuid: web, imageId: 'registry.example/shop/web:1', serviceAccount: { name: 'web', rules } }),
+    plainView({ uuid: randomUUID(), application: 'mars', name: 'db', imageId: 'registry.example/mars/db:1' }),
+  ];
+  const token = () => Buffer.from(local.files.read(`serviceaccounts/${web}`)?.get('token') ?? '').toString();
+  const pull = (body: object, bearer = token()) => ask('POST', '/v1/images:pull', body, bearer);
+  beforeEach(() => local.provision(...views()));
+
+  test('brings what is not here, and newer content of what its application alone uses', async () => {
+    for (const image of ['registry.example/new:1', 'registry.example/shop/web:1', 'registry.example/new:1'])
+      expect((await pull({ image })).status).toBe(200);
+  });
+
+  test('replaces no image of another application, and none of a person, and does not say whose it is', async () => {
+    engine.images.set('users/own:1', imageIdOf('x'));
+    for (const image of ['registry.example/mars/db:1', 'users/own:1']) {
+      engine.registry.set(image, imageIdOf('other'));
+      const before = engine.images.get(image);
+      const answer = await pull({ image });
+      expect(outcome(answer)).toEqual([409, 'CONFLICT']);
+      expect(answer.body.error?.message).not.toMatch(/mars\.db|person/);
+      const begun = await pull({ image, async: true });
+      await until('the end', async () => {
+        const path = `/v1/images:pull/${begun.body.data?.operationId}`;
+        return (await ask('GET', path, undefined, token())).body.data?.status === 'failed';
+      });
+      expect(engine.images.get(image)).toBe(before);
+      // The admin may.
+      expect((await pull({ image }, local.token)).status).toBe(200);
+      expect(engine.images.get(image)).toBe(imageIdOf('other'));
+    }
+  });
+
+  test('is for the platform of the machine alone', async () => {
+    expect(outcome(await pull({ image: 'a.example/x:1', platform: 'linux/arm/v7' }))).toEqual([403, 'FORBIDDEN']);
+  });
+
+  test('leaves the admin a turn: of one microservice two are under way, of which one waits', async () => {
+    const gate = Promise.withResolvers<void>();
+    const pulling: string[] = [];
+    engine.faults.before = (operation, subject) => {
+      if (operation !== 'pull') return undefined;
+      pulling.push(subject);
+      return subject.includes('slow') ? gate.promise : undefined;
+    };
+    const names = ['registry.example/slow:1', 'registry.example/slow:2'];
+    const begun = await Promise.all(names.map((image) => pull({ image, async: true })));
+    await until('the first pull', () => pulling.length > 0);
+    expect(outcome(await pull({ image: 'registry.example/slow:3', async: true }))).toEqual([503, 'UNAVAILABLE']);
+    expect((await pull({ image: 'registry.example/fast:1' }, local.token)).status).toBe(200);
+    expect(pulling).toHaveLength(2);
+    gate.resolve();
+    for (const each of begun) expect(await ended('/v1/images:pull', each)).toMatchObject({ status: 'succeeded' });
+  });
+
+  test('shows to that microservice, and pulls of others do not', async () => {
+    const own = await pull({ image: 'registry.example/new:1', async: true });
+    const other = await pull({ image: 'registry.example/new:2', async: true }, local.token);
+    const seen = async ({ body }: Asked) =>
+      (await ask('GET', `/v1/images:pull/${body.data?.operationId}`, undefined, token())).status;
+    expect([await seen(own), await seen(other)]).toEqual([200, 404]);
   });
 });
 

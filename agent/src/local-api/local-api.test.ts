@@ -335,6 +335,11 @@ describe('a microservice', () => {
   });
 });
 
+test('the liveness probe says that the local API is being opened', async () => {
+  local.phase = 'initializing';
+  expect((await ask('GET', '/health/live')).body).toEqual({ status: 'ok', localApiPhase: 'initializing' });
+});
+
 describe('the command line', () => {
   test('shows the status of the agent', async () => {
     await running();

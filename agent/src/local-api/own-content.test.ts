@@ -1,20 +1,15 @@
+import { randomUUID } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { registryViewSchema } from '../../../src/wire/agent.ts';
 import { temporaryFolder } from '../../../testing/temporary-folder.ts';
+import { plainView } from '../_web.ts';
 import { TestHub } from '../content/artifacts/_hub.ts';
 import { makeArtifact } from '../content/artifacts/_machine.ts';
-import { Artifacts } from '../content/artifacts/artifacts.ts';
-import { Projections } from '../content/artifacts/projection.ts';
-import { ArtifactStore } from '../content/artifacts/store.ts';
-import type { AgentDependencies } from '../dependencies.ts';
 import { until } from '../engines/_contract.ts';
 import { manifestOf } from '../local/_manifest.ts';
-import { localArtifactSchema } from '../local/artifacts.ts';
-import { localRegistrySchema } from '../local/registries.ts';
-import { localRuntimeClassSchema } from '../local/runtime-classes.ts';
-import { openRows } from '../state/rows.ts';
+import { contentOnDisk } from './_content-on-disk.ts';
 import { type Asked, LocalAgent } from './_local-agent.ts';
 
 /** A machine without a controller, with a hub that needs a token. */
@@ -38,21 +33,7 @@ afterEach(async () => {
   await hub[Symbol.asyncDispose]();
 });
 
-const rows = (): Partial<AgentDependencies> => ({
-  localRegistries: openRows(join(folder, 'local', 'registries'), localRegistrySchema),
-  localArtifacts: {
-    models: openRows(join(folder, 'local', 'models'), localArtifactSchema),
-    knowledge: openRows(join(folder, 'local', 'knowledge'), localArtifactSchema),
-  },
-  localRuntimeClasses: openRows(join(folder, 'local', 'runtime-classes'), localRuntimeClassSchema),
-  artifacts: (needs) =>
-    new Artifacts({
-      ...needs,
-      store: new ArtifactStore(join(folder, 'artifacts')),
-      projections: new Projections(join(folder, 'volumes')),
-    }),
-});
-const start = () => LocalAgent.start({ deps: rows() });
+const start = () => LocalAgent.start({ deps: contentOnDisk(folder) });
 
 const manifest = (kind: string, rest: object) => JSON.stringify({ apiVersion: VERSION, kind, ...rest });
 const hubManifest = (spec: object = {}) =>
@@ -194,6 +175,9 @@ describe('models of the machine', () => {
     expect(await ended('/v1/models:pull', again.operationId)).toMatchObject({ status: 'succeeded' });
     expect((await item('tiny')).data?.resolvedRevision).not.toBe(before);
     await refused(local.ask('GET', '/v1/models:pull/nothing'), 404, /no operation/);
+    expect(await local.cli('model', 'pull', 'tiny', '--registry', 'hub')).toMatchObject({
+      ...{ code: 2, err: expect.stringContaining('--registry "hub" is not a number') },
+    });
   });
 
   test('are not pulled twice at once, and are not removed meanwhile', async () => {
@@ -210,7 +194,11 @@ describe('models of the machine', () => {
   });
 
   test('lose their contents with their rows, unless something binds them', async () => {
+    await refused(local.ask('POST', '/v1/models:prune?mode=all'), 400, /mode "all" is none of dangling/);
     await pulls(apply('models', model()));
+    expect(await data(local.ask('POST', '/v1/models:prune'))).toEqual({
+      ...{ mode: 'dangling', removed: [], blobsRemoved: 0, staleCleaned: 0 },
+    });
     const binding = { models: { bindPath: '/models', items: [{ name: 'tiny' }] }, registry: 1 };
     await data(local.upload('/v1/deploy/microservices:apply', manifestOf('web', 'sample:1', {}, binding)));
     await refused(local.ask('DELETE', '/v1/models/tiny'), 409, /is bound by skerry-agent\.[a-z]+; change/);
@@ -266,6 +254,51 @@ describe('models of the machine', () => {
     expect([count, begun.length]).toEqual([2, 2]);
     for (const { operationId } of begun)
       expect(await ended('/v1/models:pull', operationId)).toMatchObject({ status: 'succeeded' });
+  });
+});
+
+describe('a pull that a microservice asks for', () => {
+  const uuid = randomUUID();
+  const rules = [{ apiGroups: ['*'], resources: ['models/pull', 'models/pull/status'], verbs: ['*'] }];
+  const token = () => Buffer.from(local.files.read(`serviceaccounts/${uuid}`)?.get('token') ?? '').toString();
+  const pull = (name: string) => local.ask('POST', '/v1/models:pull', { name }, token());
+  const outcomeOf = async ({ body }: Asked) => {
+    const path = `/v1/models:pull/${body.data?.operationId}`;
+    return until('the end of the operation', async () => {
+      const { data } = (await local.ask('GET', path, undefined, token())).body;
+      return data?.status !== 'running' && data;
+    });
+  };
+  beforeEach(async () => {
+    await apply('registries', hubManifest());
+    await local.provision(plainView({ uuid, serviceAccount: { name: 'web', rules } }));
+  });
+
+  test('gets one answer for every name: what becomes of it is in the operation', async () => {
+    await pulls(apply('models', model()));
+    const [known, unknown] = [await pull('tiny'), await pull('nothing')];
+    for (const [name, { status, body }] of [
+      ['tiny', known],
+      ['nothing', unknown],
+    ] as const)
+      expect([status, { ...body.data, operationId: '', startedAt: '' }]).toEqual([
+        202,
+        { operationId: '', startedAt: '', status: 'running', name, progress: 0, bytesDownloaded: 0, bytesTotal: 0 },
+      ]);
+    expect(await outcomeOf(known)).toMatchObject({ status: 'succeeded', registryId: 4 });
+    expect(await outcomeOf(unknown)).toMatchObject({ status: 'failed', error: { code: 'NOT_FOUND' } });
+  });
+
+  test('says nothing of a pull of the admin, and gives way to what the admin does', async () => {
+    await pulls(apply('models', model()));
+    hub.fault = (path) => (path.includes('/revision/') ? { hang: true } : undefined);
+    const asked = await pull('tiny');
+    await until('the pull', () => hub.count('/revision/') > 1);
+    expect(JSON.stringify((await pull('tiny')).body)).not.toContain(String(asked.body.data?.operationId));
+    expect((await pull('tiny')).status).toBe(503);
+    expect(await data(local.ask('DELETE', '/v1/models/tiny'))).toEqual({ status: 'ok', name: 'tiny' });
+    expect(await outcomeOf(asked)).toMatchObject({ status: 'failed', error: { code: 'CONFLICT' } });
+    hub.fault = undefined;
   });
 });
 

@@ -19,7 +19,8 @@ import { onAllListeners, WAYS } from './server/_listeners.ts';
 
 const [web, db] = [randomUUID(), randomUUID()];
 const rules = [{ apiGroups: ['*'], resources: ['*'], verbs: ['*'] }];
-const account = (uuid: string, name: string) => plainView({ uuid, name, serviceAccount: { name, rules } });
+const account = (uuid: string, name: string) =>
+  plainView({ uuid, name, serviceAccount: { name, rules, roleRef: { kind: 'Role', name: 'all' } } });
 const local = await LocalAgent.start();
 atEnd(() => local[Symbol.asyncDispose]());
 await local.provision(account(web, 'web'), account(db, 'db'));
@@ -205,6 +206,7 @@ describe('a revocation', () => {
     expect(items.find((item) => item.jti === jti)).toMatchObject({
       ...{ id: jti, tokenUse: 'serviceaccount', principalType: 'serviceAccount', subject: CLAIMS.sub, alg: 'EdDSA' },
       ...{ microserviceUuid: web, applicationName: 'shop', serviceAccountName: 'web', rbacVersion: 'v1' },
+      roleRef: { kind: 'Role', name: 'all' },
       rulesByGroup: { '*': [{ resources: ['*'], verbs: ['*'] }] },
       ...{ issuer: ISSUER, audience: [ISSUER], revokedAt: expect.stringMatching(/^20.*Z$/) },
     });
@@ -224,6 +226,30 @@ describe('a revocation', () => {
     const answer = await local.ask('POST', '/v1/auth/tokens/revoke', { jti: randomUUID() }, tokenOf(web));
     expect(answer.status).toBe(403);
     expect((await local.ask('GET', '/v1/auth/tokens', undefined, tokenOf(web))).status).toBe(403);
+  });
+});
+
+describe('the command line', () => {
+  test('lists tokens with their roles, ends one by its id, and shows that it is revoked', async () => {
+    const { jti } = local.agent.tokens.verify(tokenOf(db)) ?? {};
+    const rowOf = async () => (await local.cli('auth', 'tokens')).out.split('\n').find((row) => row.includes(`${jti}`));
+    expect(await rowOf()).toMatch(/^system:serviceaccount:shop:db +all +serviceaccount +\S+ +20\S+Z *$/);
+    expect(await local.cli('auth', 'revoke', `${jti}`)).toMatchObject({ code: 0, out: 'Revoked\n' });
+    expect(await rowOf()).toMatch(/20\S+Z +20\S+Z$/);
+    expect(await status(tokenOf(db))).toBe(200);
+  });
+
+  test('ends all tokens of a subject, and needs an id or a subject', async () => {
+    const token = tokenOf(db);
+    expect(await local.cli('auth', 'revoke')).toMatchObject({
+      code: 2,
+      out: '',
+      err: expect.stringContaining('--subject'),
+    });
+    expect(await local.cli('auth', 'revoke', 'x y')).toMatchObject({ code: 2, out: '' });
+    const subject = 'system:serviceaccount:shop:db';
+    expect(await local.cli('auth', 'revoke', '--subject', subject, '-o', 'json')).toMatchObject({ code: 0 });
+    expect(await status(token)).toBe(401);
   });
 });
 

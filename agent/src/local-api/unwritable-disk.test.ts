@@ -5,22 +5,17 @@ import { dirname, join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { plainView } from '../_web.ts';
-import { Artifacts } from '../content/artifacts/artifacts.ts';
-import { Projections } from '../content/artifacts/projection.ts';
-import { ArtifactStore } from '../content/artifacts/store.ts';
 import { ARTIFACT_KINDS } from '../domain/artifact.ts';
 import { until } from '../engines/_contract.ts';
 import { MemoryEngine } from '../engines/memory/_engine.ts';
 import { FilledDisk } from '../faults/_filled-disk.ts';
 import { FakeController } from '../link/_fake-controller.ts';
 import { manifestOf } from '../local/_manifest.ts';
-import { localArtifactSchema } from '../local/artifacts.ts';
-import { localRegistrySchema } from '../local/registries.ts';
 import { localRowSchema } from '../local/row.ts';
-import { localRuntimeClassSchema } from '../local/runtime-classes.ts';
 import { identityFile } from '../state/identity.ts';
 import { openRows } from '../state/rows.ts';
 import { openSqliteDatabase } from '../state/sqlite-database.ts';
+import { contentOnDisk } from './_content-on-disk.ts';
 import { LocalAgent } from './_local-agent.ts';
 import { ROUTES } from './routes.ts';
 
@@ -148,7 +143,6 @@ describe.skipIf(process.getuid?.() !== 0)('on a disk that takes no writes', () =
 
   async function begin(): Promise<void> {
     const data = join(disk.mount, 'data');
-    const artifacts = join(data, 'artifacts');
     try {
       mkdirSync(data, { recursive: true });
       const places = `diskDirectory: ${data}\nrunDirectory: ${join(folder, 'run')}\n`;
@@ -160,18 +154,7 @@ describe.skipIf(process.getuid?.() !== 0)('on a disk that takes no writes', () =
         database: openSqliteDatabase(join(data, 'agent.db'), Date.now(), [folder]).database,
         identity: identityFile(join(data, 'identity.json'), Date.now, () => {}),
         ownMicroservices: openRows(join(data, 'local', 'microservices'), localRowSchema),
-        localRegistries: openRows(join(data, 'local', 'registries'), localRegistrySchema),
-        localArtifacts: {
-          models: openRows(join(data, 'local', 'models'), localArtifactSchema),
-          knowledge: openRows(join(data, 'local', 'knowledge'), localArtifactSchema),
-        },
-        localRuntimeClasses: openRows(join(data, 'local', 'runtime-classes'), localRuntimeClassSchema),
-        artifacts: (needs) =>
-          new Artifacts({
-            ...needs,
-            store: new ArtifactStore(artifacts),
-            projections: new Projections(join(data, 'volumes')),
-          }),
+        ...contentOnDisk(data),
       },
     });
     local.agent.config.controllerCert = join(data, 'cert.crt');

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, test } from 'vitest';
 import { plainView } from '../_web.ts';
+import { until } from '../engines/_contract.ts';
 import { manifestOf } from '../local/_manifest.ts';
 import { LocalAgent } from './_local-agent.ts';
 
@@ -224,4 +225,50 @@ test('volumes are of the admin alone, over the socket', async () => {
     });
     expect(answer.status).toBe(403);
   }
+});
+
+test('a prune whose dryRun is misspelt, or is there twice, destroys nothing', async () => {
+  await running();
+  for (const [query, message] of [
+    ['yes=true&dry_run=true', 'dry_run is no parameter of this request'],
+    ['yes=true&dryRun=false&dryRun=true', 'dryRun is there twice'],
+    ['yes=true&toString=1', 'toString is no parameter of this request'],
+  ])
+    expect(await local.ask('POST', `/v1/volumes:prune?force=true&${query}`)).toMatchObject({
+      ...{ status: 400, body: { error: { code: 'INVALID_ARGUMENT', message } } },
+    });
+  expect(await local.ask('POST', '/v1/ms/web/stop?force=true')).toMatchObject({ status: 400 });
+  expect(existsSync(pathOf(`data/${gone}/db`))).toBe(true);
+});
+
+test('ms rm says which volumes a microservice leaves and for how long, and nothing where it leaves none', async () => {
+  const deployed = async (name: string): Promise<string> => {
+    const { body } = await local.upload('/v1/deploy/microservices:apply', manifestOf(name, 'sample:1'));
+    return String(body.data?.deploymentId);
+  };
+  const [db, cache] = [await deployed('db'), await deployed('cache')];
+  await deployed('web');
+  for (const path of [`data/${db}/data`, `data/${db}/log`, `data/${cache}/data`]) make(path);
+  expect(await local.cli('ms', 'rm', 'web')).toMatchObject({ code: 0, out: 'web: removed\n' });
+  expect((await local.cli('ms', 'rm', 'db')).out).toBe(
+    'db: removed\nIts volumes stay: data, log. skerry-agent volume prune --yes destroys them once nothing has wanted them for 24 h, with --force at once\n',
+  );
+  expect((await local.cli('ms', 'rm', 'cache', '--cleanup')).out).toBe(
+    'cache: removed\nIts volumes stay: data. skerry-agent volume prune --yes destroys them at once\n',
+  );
+});
+
+test('the volumes of a microservice that a controller left, and that was removed, are for no other one with its uuid', async () => {
+  await running();
+  await local.cli('deprovision', '--keep-local', '--yes');
+  expect(await local.cli('ms', 'rm', 'web')).toMatchObject({ code: 0 });
+  const other = plainView({ uuid, application: 'mars', name: 'other', volumeMappings: [volume('db', 'private')] });
+  local.controller.microservices = [other, plainView({ uuid: gone, name: 'plain' })];
+  await local.agent.provision(local.controller.joinString);
+  await until('the refusal', () => local.controller.microservice(uuid)?.reason === 'KeptByMachine');
+  await until('the other one', () => local.controller.microservice(gone)?.status === 'RUNNING');
+  expect([...local.engine.running().keys()]).toEqual([gone]);
+  // Once they are destroyed, the uuid is like any other.
+  expect(await local.cli('volume', 'prune', '--yes', '--force')).toMatchObject({ code: 0 });
+  await until('the microservice', () => local.controller.microservice(uuid)?.status === 'RUNNING', 60_000);
 });

@@ -8,7 +8,7 @@ import {
   ARTIFACT_NOUNS,
   type ArtifactItem,
   type ArtifactKind,
-  type ArtifactProgress,
+  type ArtifactRequest,
   type OwnArtifacts,
 } from '../domain/artifact.ts';
 import { newLocalUuid } from '../domain/local-uuid.ts';
@@ -40,10 +40,10 @@ export interface LocalArtifactsDependencies {
   rows: Readonly<Record<ArtifactKind, Rows<LocalArtifact>>>;
   clock: Clock;
   log: Log;
-  registries: Pick<LocalRegistries, 'get'>;
+  registries: Pick<LocalRegistries, 'get' | 'isAllowed'>;
   contents: {
     items(kind: ArtifactKind): ArtifactItem[];
-    pull(kind: ArtifactKind, uuid: string, onProgress: (progress: ArtifactProgress) => void): Promise<void>;
+    pull(kind: ArtifactKind, uuid: string, request: ArtifactRequest): Promise<void>;
     removeContent(kind: ArtifactKind, uuid: string): void;
   };
   /** microservices of this machine whose catalogs name it, running or not, for people */
@@ -107,6 +107,11 @@ export class LocalArtifacts implements Part {
         'INVALID_ARGUMENT',
         `registry: ${registry} is the local cache of images; nothing is pulled from it`,
       );
+    if (!this.#deps.registries.isAllowed(registry))
+      throw new AgentError(
+        'INVALID_ARGUMENT',
+        `registry: the policy of this machine takes nothing from the host of the registry ${registry}: its "registries" can name it`,
+      );
   }
 
   /** Adds an artifact, or changes what its name means. It is durable when this returns; what is missing is then pulled. */
@@ -146,8 +151,8 @@ export class LocalArtifacts implements Part {
   }
 
   /** Pulls an artifact at once, also when it is here. Rejects when that fails; later attempts go on by themselves. */
-  pull(kind: ArtifactKind, { view }: LocalArtifact, onProgress: (progress: ArtifactProgress) => void): Promise<void> {
-    return this.#deps.contents.pull(kind, view.uuid, onProgress);
+  pull(kind: ArtifactKind, { view }: LocalArtifact, request: ArtifactRequest): Promise<void> {
+    return this.#deps.contents.pull(kind, view.uuid, request);
   }
 
   /** Removes an artifact; its content goes with it. By its name, or by the uuid of one whose row cannot be read. */

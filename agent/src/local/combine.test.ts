@@ -98,6 +98,17 @@ describe('a kept microservice', () => {
       expect([adopted, refused.has(uuid)]).toEqual([[], true]);
     });
 
+  test('that was removed gives its uuid to its former controller alone, while its volumes are here', () => {
+    const rows = rowsOf({ ...row, desiredState: 'deleted' });
+    const other = makeEntry({ uuid, application: 'other', name: 'kept' });
+    const { entries, refused } = combine({ managed: [other], rows });
+    expect([entries, refused.get(uuid)?.message]).toEqual([
+      [],
+      'this uuid is of shop.kept, which was removed, and whose volumes are on the machine',
+    ]);
+    expect(combine({ managed: [own], rows })).toMatchObject({ entries: [own], adopted: [uuid] });
+  });
+
   test('is on hold while its row is damaged, and can still be taken over', () => {
     const records = new Map([[uuid, { ...newRecord(uuid), application: 'shop', name: 'kept', isKept: true as const }]]);
     const damaged = { unreadable: new Set([uuid]), records };

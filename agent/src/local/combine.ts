@@ -92,7 +92,11 @@ function refusalOf(entry: Entry, { rows, unreadable, records }: Sources): Refuse
   if (entry.kind === 'run' && kept?.application === application && kept?.name === name) return undefined;
   if (entry.kind === 'hold') return { reason: entry.reason, message: entry.message || 'the machine keeps it as it is' };
   const called = kept ? `${kept.application}.${kept.name}` : 'a microservice';
-  return { reason: 'KeptByMachine', message: `this uuid is of ${called}, which the machine keeps as its own` };
+  const isRemoved = rows.get(uuid)?.desiredState === 'deleted';
+  const fate = isRemoved
+    ? 'which was removed, and whose volumes are on the machine'
+    : 'which the machine keeps as its own';
+  return { reason: 'KeptByMachine', message: `this uuid is of ${called}, ${fate}` };
 }
 
 function namesOf(entry: Entry): Pick<RefusedEntry, 'application' | 'name'> {

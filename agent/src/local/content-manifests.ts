@@ -8,10 +8,11 @@ import { modelResource } from '../../../src/api/v3/model.ts';
 import { registrySpecSchema } from '../../../src/api/v3/registry.ts';
 import type { RuntimeClassView } from '../../../src/wire/agent.ts';
 import type { ArtifactKind } from '../domain/artifact.ts';
+import { MANIFEST_VERSION } from '../domain/names.ts';
 import { isLoopback } from '../domain/reference.ts';
 import { LOCAL_REGISTRY_IDS } from '../domain/registry-number.ts';
 import type { ArtifactManifest } from './artifacts.ts';
-import { invalidManifest, MANIFEST_VERSION, readDocuments, readManifestDocument } from './documents.ts';
+import { invalidManifest, readDocuments, readManifestDocument } from './documents.ts';
 import type { RegistryManifest } from './registries.ts';
 
 const head = <const Kind extends string>(kind: Kind) => ({

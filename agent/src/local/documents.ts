@@ -1,13 +1,10 @@
 import type { z } from 'zod';
-import { AGENT_GROUP } from '../../../src/api/names.ts';
 import { structuralOf } from '../../../src/api/normal-form.ts';
 import { withoutNulls } from '../../../src/api/structural.ts';
 import { readYaml, YamlError } from '../../../src/yaml/documents.ts';
 import { AgentError } from '../domain/agent-error.ts';
 import { issueText } from '../domain/issue-text.ts';
 
-/** `apiVersion` of the manifests that are deployed on a machine. */
-export const MANIFEST_VERSION = `${AGENT_GROUP}/v1`;
 /** Characters of a manifest. */
 const MANIFEST_LIMIT = 1024 * 1024;
 /** Documents of a manifest of kinds of which one file may describe several. */

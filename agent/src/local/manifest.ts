@@ -15,8 +15,9 @@ import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import { containerMembers } from '../../../src/wire/container.ts';
 import { canonicalJson } from '../../../src/wire/digest.ts';
 import { yamlText } from '../../../src/yaml/text.ts';
+import { MANIFEST_VERSION } from '../domain/names.ts';
 import { localRegistryNumber } from '../domain/registry-number.ts';
-import { invalidManifest, MANIFEST_VERSION, readManifestDocument, SHOWN_LENGTH } from './documents.ts';
+import { invalidManifest, readManifestDocument, SHOWN_LENGTH } from './documents.ts';
 
 const manifestSchema = object({
   apiVersion: z.literal(MANIFEST_VERSION),
@@ -42,7 +43,6 @@ type Manifest = z.infer<typeof manifestSchema>;
 export interface ManifestMicroservice {
   name: string;
   image: string;
-  apiVersion: string;
   /** in the numbers of this machine; absent: nothing is pulled */
   registry: number | undefined;
   /** its view under a uuid */
@@ -61,7 +61,6 @@ export function readMicroserviceManifest(source: string): ManifestMicroservice {
   return {
     name: metadata.name,
     image: spec.image,
-    apiVersion: manifest.apiVersion,
     registry: spec.registry,
     view: (uuid) => viewOf(manifest, uuid),
   };

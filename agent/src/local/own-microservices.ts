@@ -36,6 +36,8 @@ export interface OwnMicroservicesDependencies {
   registries(): ReadonlyMap<number, RegistryView>;
   /** the runtime of the engine that a microservice of this machine means by this name; undefined: what it means cannot be read */
   runtimeOf(name: string): string | undefined;
+  /** whether the disk has private volumes of a microservice; true where that cannot be known */
+  hasVolumes(uuid: string): boolean;
   /** Applies the desired state again. */
   changed(): void;
   /** Completes the end of a membership before something is ordered: it would be done over the order later. Throws when it cannot. */
@@ -231,14 +233,19 @@ export class OwnMicroservices implements Part {
     return { row, isOther };
   }
 
-  /** Forgets rows of removed microservices once no container of them is left. */
+  /**
+   * Forgets rows of removed microservices once no container of them is left. What a controller had placed is known until its private
+   * volumes are destroyed as well: under its uuid another one would get them.
+   */
   observed(): void {
     const { observed, rows } = this.#deps;
     if (!observed.hasLooked) return;
     const removed = [...this.rows.values()].filter(({ desiredState }) => desiredState === 'deleted');
     if (removed.length === 0) return;
     const present = new Set(observed.present);
-    const over = removed.filter(({ uuid }) => !present.has(uuid));
+    const over = removed.filter(
+      ({ uuid, origin }) => !present.has(uuid) && !(origin === 'kept' && this.#deps.hasVolumes(uuid)),
+    );
     const forgotten = over.filter(({ uuid }) => this.#attempt(() => rows.remove(uuid)) === undefined);
     for (const { uuid } of forgotten) this.#unsaved.delete(uuid);
     // A row that cannot be removed is tried again with the others that wait.

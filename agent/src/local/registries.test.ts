@@ -10,14 +10,17 @@ import { LocalRegistries, type LocalRegistry, localRegistrySchema, type Registry
 
 let changes: number[];
 let users: string[];
+let policy: { registries?: string[] };
 beforeEach(() => {
   changes = [];
   users = [];
+  policy = {};
 });
 
 const make = (rows: Rows<LocalRegistry> = memoryRows()) =>
   new LocalRegistries({
     ...{ rows, clock: systemClock(), log: silentLog },
+    policy: () => policy,
     usersOf: () => users,
     changed: (numbers) => changes.push(...numbers),
   });
@@ -46,6 +49,19 @@ describe('registries of the machine', () => {
     // Views name them in a space of their own, which no controller reaches.
     expect([...registries.views.keys()]).toEqual([-1, -3, -4, -5, -40, -41]);
     expect(changes).toEqual([-4, -5, -40, -4, -41]);
+  });
+
+  test('are taken from hosts alone that the policy of the machine names, also without effect on those that are there', () => {
+    const registries = make();
+    registries.apply(manifest());
+    policy = { registries: ['Other.example:443'] };
+    expect(() => registries.judge(manifest())).toThrow(
+      /^spec\.url: the policy of this machine takes nothing from this host/,
+    );
+    expect(() => registries.apply(manifest({ url: 'http://registry.example' }))).toThrow(/policy/);
+    expect(registries.apply(manifest({ url: 'https://other.example' })).id).toBe(5);
+    expect([registries.isAllowed(4), registries.isAllowed(5), registries.isAllowed(2)]).toEqual([false, true, true]);
+    expect(registries.get(4).url).toBe('registry.example');
   });
 
   test.each([1, 2, 3])('refuse a change and a removal of %i, which is built in', (id) => {

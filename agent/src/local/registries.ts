@@ -5,7 +5,9 @@ import type { Log } from '../../../src/lib/log.ts';
 import { type RegistryView, registryViewSchema } from '../../../src/wire/agent.ts';
 import { AgentError, saving } from '../domain/agent-error.ts';
 import type { Part } from '../domain/part.ts';
+import type { Policy } from '../domain/policy.ts';
 import { LOCAL_REGISTRY_IDS, localRegistryNumber } from '../domain/registry-number.ts';
+import { isAllowed } from '../domain/target.ts';
 import type { Rows } from '../state/rows.ts';
 
 /** A registry that was defined on this machine, under the id that people know. Its row is the only copy. */
@@ -31,6 +33,7 @@ export interface LocalRegistriesDependencies {
   rows: Rows<LocalRegistry>;
   clock: Clock;
   log: Log;
+  policy(): Pick<Policy, 'registries'>;
   /** what of this machine names the registry of this number in views, for people */
   usersOf(number: number): string[];
   /** The registries of these numbers are others now. */
@@ -74,8 +77,22 @@ export class LocalRegistries implements Part {
     throw new AgentError('NOT_FOUND', `this machine has no registry ${id}; it has ${ids}`);
   }
 
+  /** Whether the policy of the machine lets something come from it. */
+  isAllowed(id: number): boolean {
+    return isAllowed(this.get(id), this.#deps.policy());
+  }
+
   /** The registry as it would be after `apply`. Throws an AgentError that says why it cannot be. */
-  judge({ id: asked, ...spec }: RegistryManifest): LocalRegistry {
+  judge(manifest: RegistryManifest): LocalRegistry {
+    const registry = this.#numbered(manifest);
+    if (isAllowed(registry, this.#deps.policy())) return registry;
+    throw new AgentError(
+      'INVALID_ARGUMENT',
+      'spec.url: the policy of this machine takes nothing from this host: its "registries" can name it',
+    );
+  }
+
+  #numbered({ id: asked, ...spec }: RegistryManifest): LocalRegistry {
     const { all, unreadable } = this.#deps.rows;
     if (asked !== undefined && asked < LOCAL_REGISTRY_IDS.first)
       throw new AgentError(

@@ -52,20 +52,64 @@ export async function readKernelFile(path: string): Promise<string | undefined> 
 
 /**
  * Replaces a file's content so that a loss of power leaves the old content or the new one, never a part. Its directory is
- * made when it is missing.
+ * made when it is missing. When it throws, the file has its former content.
  */
 export function writeDurably(path: string, text: string, mode = 0o600): void {
   makeDirectoryDurably(dirname(path));
+  confirmed(path, mode, () => replaceFile(path, text, mode));
+}
+
+/** Removes a file so that a loss of power does not bring it back; one that does not exist is no error. When it throws, the file is there. */
+export function removeDurably(path: string, mode = 0o600): void {
+  confirmed(path, mode, () => removePath(path));
+}
+
+/** Changes what has a path, and waits until its directory is on the disk; puts the former file back where the disk does not confirm that. */
+function confirmed(path: string, mode: number, change: () => void): void {
+  const former = openFormer(path);
+  try {
+    change();
+    confirmOrPutBack(path, mode, former);
+  } finally {
+    if (typeof former === 'number') closeSync(former);
+  }
+}
+
+/**
+ * Waits until the directory of a path is on the disk. Where the disk does not confirm that, the former file is put back: the caller says
+ * that nothing has changed, and the next start of the agent must find it so.
+ */
+function confirmOrPutBack(path: string, mode: number, former: FormerFile): void {
+  try {
+    syncPath(dirname(path));
+  } catch (error) {
+    if (former === undefined) rmSync(path, { force: true });
+    else if (former !== 'unreadable') replaceFile(path, readFileSync(former), mode);
+    throw error;
+  }
+}
+
+/** A file before it is replaced: open, absent, or one of which nothing can be kept. */
+type FormerFile = number | undefined | 'unreadable';
+
+function openFormer(path: string): FormerFile {
+  try {
+    return openIfThere(path);
+  } catch {
+    return 'unreadable';
+  }
+}
+
+function replaceFile(path: string, content: string | Uint8Array, mode: number): void {
   const temporary = `${path}.${process.pid}.tmp`;
   try {
-    writeSynced(temporary, text, mode);
+    writeSynced(temporary, content, mode);
     renameSync(temporary, path);
   } catch (error) {
     // On a full disk every byte counts.
     rmSync(temporary, { force: true });
     throw error;
   }
-  syncPath(dirname(path));
 }
 
 /** One state of a file: another write, and another file in its place, has another one. */
@@ -101,18 +145,19 @@ function replaceIf(path: string, text: string, before: string | undefined): 'don
   makeDirectory(dirname(path), 0o755);
   const temporary = `${path}.${process.pid}.tmp`;
   const former = openIfThere(path);
+  const mode = fileMode(path) ?? 0o644;
   try {
-    writeSynced(temporary, text, fileMode(path) ?? 0o644);
+    writeSynced(temporary, text, mode);
     if (fileStamp(path) !== before) return { text: undefined };
     renameSync(temporary, path);
     // A program that had the former file open may have written to it since.
     const isSame = former === undefined || stampOf(fstatSync(former, { bigint: true })) === before;
     if (!isSame) return { text: readFileSync(former, 'utf8') };
+    confirmOrPutBack(path, mode, former);
   } finally {
     rmSync(temporary, { force: true });
     if (former !== undefined) closeSync(former);
   }
-  syncPath(dirname(path));
   return 'done';
 }
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { z } from 'zod';
 import { jsonOr } from '../domain/json.ts';
 import { isPlainName } from '../domain/names.ts';
-import { listDirectory, readText, removePath, syncPath, writeDurably } from '../machine/disk.ts';
+import { listDirectory, readText, removeDurably, writeDurably } from '../machine/disk.ts';
 
 /**
  * Rows of state that exist on this machine alone, a file each: what is damaged in one leaves the others.
@@ -54,8 +54,7 @@ export function openRows<T>(directory: string, schema: z.ZodType<T>): Rows<T> {
     remove: (id) => {
       const file = fileOf(id);
       if (!all.has(id) && !unreadable.has(id)) return;
-      removePath(file);
-      syncPath(directory);
+      removeDurably(file);
       all.delete(id);
       unreadable.delete(id);
     },

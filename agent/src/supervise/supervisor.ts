@@ -87,6 +87,8 @@ export class Supervisor implements Observed {
   readonly #scheduler: StepScheduler;
   readonly #pulls: PullTracker;
   readonly #slots = createPullSlots();
+  /** of pulls that microservices ask for */
+  readonly #askedSlots = createPullSlots({ perRegistry: 1, overall: 2 });
   readonly #health: HealthChecks | undefined;
   readonly #drain: Drain;
   readonly #networkRetry: NetworkRetry;
@@ -253,7 +255,10 @@ export class Supervisor implements Observed {
     return engine.state === 'connected' ? { engine: engine.facts.kind } : { problem: engine.error ?? engine.state };
   }
 
-  /** Pulls an image that a person asked for, in the turn of its registry; it counts as pulled by this agent. Returns its id. */
+  /**
+   * Pulls an image that the local API was asked for, in the turn of its registry; it counts as pulled by this agent. What microservices
+   * ask for has turns of its own, so that nothing else waits for it. Returns its id.
+   */
   async pullByHand(
     request: PullByHand,
     onProgress: (percentage: number) => void,
@@ -261,7 +266,9 @@ export class Supervisor implements Observed {
   ): Promise<string> {
     const { instance } = this.#deps.sources().machine;
     const bare = { kind: 'image', uuid: '', target: '', rebuildCount: 0, policy: 'fresh' } as const;
-    const ended = await this.#execute({ ...bare, instance, ...request }, onProgress, signal);
+    const { by, ...pull } = request;
+    const slots = by ? this.#askedSlots : this.#slots;
+    const ended = await this.#execute({ ...bare, instance, ...pull }, onProgress, signal, slots);
     if (ended === 'aborted') throw signal.reason;
     if (ended === 'unavailable') throw new EngineError('Unavailable', 'the container engine does not answer');
     if (!ended.ok) throw new EngineError(ended.code as EngineErrorCode, ended.message);
@@ -471,12 +478,17 @@ export class Supervisor implements Observed {
     this.#wake = () => {};
   }
 
-  #execute(step: Step, onProgress: (percentage: number) => void, signal: AbortSignal): Promise<Ended> {
+  #execute(
+    step: Step,
+    onProgress: (percentage: number) => void,
+    signal: AbortSignal,
+    slots = this.#slots,
+  ): Promise<Ended> {
     const { engine, machine, database } = this.#deps;
     const deps = {
       engine,
       machine,
-      slots: this.#slots,
+      slots,
       cdiDirectories: this.#session.facts?.cdiDirectories,
       pullBegins: (image: StepOf<'image'>) => this.#pulls.begin(image, this.#signal),
       pulled: (step: StepOf<'image'>, id: string, isNew: boolean) =>

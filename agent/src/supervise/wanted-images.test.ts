@@ -6,7 +6,7 @@ import { wantedImages } from './wanted-images.ts';
 
 const registries = new Map([[7, registryViewSchema.parse({ id: 7, url: 'https://r.example.com' })]]);
 
-test('the images of microservices are known by their references in full, with the names of those that want them', () => {
+test('the images of microservices are known by their references in full, with the microservices that want them', () => {
   const entry = (name: string, change: object) => makeEntry({ uuid: name, application: 'shop', name, ...change });
   const former = {
     ...newRecord('api'),
@@ -23,7 +23,11 @@ test('the images of microservices are known by their references in full, with th
     present: ['api', 'unknown'],
     record: (uuid: string) => (uuid === 'api' ? former : undefined),
   };
-  expect(Object.fromEntries(wantedImages(wants, registries))).toEqual({
+  const named = [...wantedImages(wants, registries)].map(([reference, users]) => [
+    reference,
+    users.map(({ application, name }) => `${application}.${name}`),
+  ]);
+  expect(Object.fromEntries(named)).toEqual({
     'r.example.com/web:1': ['shop.api', 'shop.web'],
     'r.example.com/web:0': ['shop.api'],
     'docker.io/library/nginx:latest': ['shop.hub'],

@@ -13,24 +13,34 @@ export interface ImageWants {
   record(uuid: string): Pick<MicroserviceRecord, 'lastGood'> | undefined;
 }
 
+type ImageUser = Pick<MicroserviceView, 'uuid' | 'application' | 'name'>;
+
 /**
- * The images that microservices of this machine run or are to run, by their references in full, each with the names of the
- * microservices. Pure.
+ * The images that microservices of this machine run or are to run, by their references in full, each with the microservices,
+ * by name. Pure.
  */
-export function wantedImages(wants: ImageWants, registries: ReadonlyMap<number, RegistryView>): Map<string, string[]> {
+export function wantedImages(
+  wants: ImageWants,
+  registries: ReadonlyMap<number, RegistryView>,
+): Map<string, ImageUser[]> {
   const views: MicroserviceView[] = [
     ...wants.desired.flatMap((entry) => (entry.kind === 'run' ? [entry.view] : [])),
     ...wants.present.flatMap((uuid) => wants.record(uuid)?.lastGood ?? []),
   ];
-  const wanted = new Map<string, Set<string>>();
+  const wanted = new Map<string, Map<string, ImageUser>>();
   for (const view of views) {
     const reference = pullReference(view, registries);
     if (reference === undefined) continue;
     const full = inFull(reference);
-    wanted.set(full, (wanted.get(full) ?? new Set()).add(`${view.application}.${view.name}`));
+    const { uuid, application, name } = view;
+    wanted.set(full, (wanted.get(full) ?? new Map()).set(uuid, { uuid, application, name }));
   }
-  return new Map([...wanted].map(([reference, names]) => [reference, [...names].sort()]));
+  const byName = (a: ImageUser, b: ImageUser) => (nameOfUser(a) < nameOfUser(b) ? -1 : 1);
+  return new Map([...wanted].map(([reference, users]) => [reference, [...users.values()].sort(byName)]));
 }
+
+/** For people. */
+const nameOfUser = ({ application, name }: ImageUser): string => `${application}.${name}`;
 
 /** One spelling of a reference. */
 export const inFull = (reference: string): string => formatReference(parseReference(reference));

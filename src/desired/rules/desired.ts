@@ -107,7 +107,8 @@ export function desiredState(inputs: NodeInputs): DesiredState {
       else {
         held.set(uuid, view);
         const { reason, message } = negative;
-        holds.push({ uuid, hold: true, reason, message, application: view.application, name: view.name });
+        const { application, name, serviceAccount } = view;
+        holds.push({ uuid, hold: true, reason, message, application, name, serviceAccount });
       }
     }
   }

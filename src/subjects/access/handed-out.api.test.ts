@@ -1,8 +1,7 @@
 import { KubeConfig } from '@kubernetes/client-node';
 import { describe, expect, inject, test } from 'vitest';
 import { atEnd } from '../../../testing/at-end.ts';
-import type { PolicyRule } from '../../api/rbac.ts';
-import { RBAC_RESOURCES } from '../../api/rbac.ts';
+import { CLUSTER_ROLE_BINDINGS, type NativeRoleBinding, type PolicyRule, RBAC_RESOURCES } from '../../api/rbac.ts';
 import { createClient, type KubeObject, type Resource } from '../../kube/mod.ts';
 import { controllerRoles } from '../../manifests/roles.ts';
 import { poll, startTestCluster } from '../../rest/_cluster.ts';
@@ -95,5 +94,15 @@ describe('the controller', () => {
     const strong = role([{ apiGroups: ['apps'], resources: ['deployments'], verbs: ['get'] }]);
     await kube.create(RBAC_RESOURCES.roles, strong);
     await expect(bind(strong.metadata.name)).rejects.toMatchObject({ status: 403 });
+  });
+
+  test('may read every binding of the cluster, and no role of another namespace', async () => {
+    for (const resource of [RBAC_RESOURCES.roleBindings, CLUSTER_ROLE_BINDINGS])
+      expect((await controller.list(resource)).items.length).toBeGreaterThan(0);
+    await expect(controller.list(RBAC_RESOURCES.roles)).rejects.toMatchObject({ status: 403 });
+    const [object] = (await controller.list(CLUSTER_ROLE_BINDINGS)).items;
+    await expect(controller.replace(CLUSTER_ROLE_BINDINGS, object as NativeRoleBinding)).rejects.toMatchObject({
+      status: 403,
+    });
   });
 });

@@ -113,16 +113,20 @@ export const AGENT_COMMANDS: readonly Command[] = [
         `/v1/system/provision?${query}`,
         { deadline: REMOVAL },
       );
+      // Of a machine that was no node no controller was to be told.
+      const wasNode = data.controllerTold !== undefined;
       if (data.remaining.length > 0)
         throw new CliError(
           'INCOMPLETE',
-          `left the controller, but not removed yet: ${data.remaining.join(', ')}`,
+          `${wasNode ? 'left the controller, but ' : ''}not removed yet: ${data.remaining.join(', ')}`,
           'They are removed as soon as the container engine does it. See: skerry-agent ms ls, skerry-agent doctor',
         );
       show(context, data, () =>
         data.controllerTold === false
           ? 'Deprovisioned here; the controller could not be told. Delete the node there.\n'
-          : 'Deprovisioned\n',
+          : wasNode
+            ? 'Deprovisioned\n'
+            : 'This machine was no node; its microservices are removed\n',
       );
       if (data.purge) showPurge(data.purge, context);
     },

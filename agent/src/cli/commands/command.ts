@@ -68,6 +68,13 @@ export function required(context: CommandContext, what: string): string {
   return word;
 }
 
+/** The number of a registry in the flags; undefined where there is none. */
+export function registryIn({ registry }: CommandContext['flags']): number | undefined {
+  if (registry === undefined) return undefined;
+  if (/^\d{1,9}$/.test(String(registry))) return Number(registry);
+  throw new CliError('INVALID_ARGUMENT', `--registry "${String(registry).slice(0, 50)}" is not a number`);
+}
+
 /** Asks whether to do what cannot be undone; throws where the answer is no, or where nobody can be asked. */
 export async function confirm({ ask }: CommandContext, lines: readonly string[]): Promise<void> {
   if (!ask)

@@ -10,9 +10,16 @@ export interface CommandTable {
   flags: Flags;
 }
 
+/** What the scripts are made from. */
+interface Words {
+  next: NextWords;
+  /** flags whose next word is their value, in every command that has them */
+  valued: readonly string[];
+}
+
 /** A script that completes the commands in a shell, made from their table. */
 export function completionScript(shell: Shell, table: CommandTable): string {
-  return `${SCRIPTS[shell](nextWords(table)).join('\n')}\n`;
+  return `${SCRIPTS[shell]({ next: nextWords(table), valued: valuedFlags(table) }).join('\n')}\n`;
 }
 
 /** The words that may follow the beginning of a line. */
@@ -30,15 +37,28 @@ function nextWords({ commands, flags: shared }: CommandTable): NextWords {
   return [...next].map(([before, words]) => [before, [...words]]);
 }
 
-/** Which words the line has without its flags: shells differ in how they say so. */
-const SCRIPTS: Readonly<Record<Shell, (next: NextWords) => string[]>> = {
-  bash: (next) => [
+/** A letter may be a flag with a value in one command, and without in another one: then it is not among these. */
+function valuedFlags({ commands, flags: shared }: CommandTable): string[] {
+  const all = [shared, ...commands.map(({ flags = {} }) => flags)].flatMap((flags) => Object.entries(flags));
+  const spellings = all.flatMap(([name, { short, value, spellings: others = [] }]) => {
+    const long = [name, ...others].map((each) => `--${each}`);
+    return [...long, ...(short ? [`-${short}`] : [])].map((spelling) => ({ spelling, hasValue: value !== undefined }));
+  });
+  const plain = new Set(spellings.filter(({ hasValue }) => !hasValue).map(({ spelling }) => spelling));
+  return [...new Set(spellings.map(({ spelling }) => spelling))].filter((spelling) => !plain.has(spelling));
+}
+
+/** Which words the line has without its flags and their values: shells differ in how they say so. */
+const SCRIPTS: Readonly<Record<Shell, (words: Words) => string[]>> = {
+  bash: ({ next, valued }) => [
     '# Completion of skerry-agent for bash.',
     '_skerry_agent() {',
-    '  local line="" word words="" current="${COMP_WORDS[COMP_CWORD]}"',
+    '  local line="" word value="" words="" current="${COMP_WORDS[COMP_CWORD]}"',
     '  for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do',
-    '    case "$word" in -*) ;; *) line="${line:+$line }$word" ;; esac',
+    '    if [[ -n "$value" ]]; then value=""; continue; fi',
+    `    case "$word" in ${valued.join('|')}) value=1 ;; -*) ;; *) line="\${line:+$line }$word" ;; esac`,
     '  done',
+    '  if [[ -n "$value" ]]; then line="-"; fi',
     '  case "$line" in',
     ...next.map(([before, words]) => `    '${before}') words='${words.join(' ')}' ;;`),
     '  esac',
@@ -46,12 +66,17 @@ const SCRIPTS: Readonly<Record<Shell, (next: NextWords) => string[]>> = {
     '}',
     'complete -o default -F _skerry_agent skerry-agent',
   ],
-  zsh: (next) => [
+  zsh: ({ next, valued }) => [
     '#compdef skerry-agent',
     '# Completion of skerry-agent for zsh.',
     '_skerry_agent() {',
+    '  local word value',
     '  local -a given next',
-    '  given=(${${words[2,CURRENT-1]}:#-*})',
+    '  for word in ${words[2,CURRENT-1]}; do',
+    '    if [[ -n $value ]]; then value=""; continue; fi',
+    `    case $word in ${valued.join('|')}) value=1 ;; -*) ;; *) given+=($word) ;; esac`,
+    '  done',
+    '  if [[ -n $value ]]; then given=(-); fi',
     '  case "${(j: :)given}" in',
     ...next.map(([before, words]) => `    '${before}') next=(${words.join(' ')}) ;;`),
     '  esac',
@@ -59,14 +84,32 @@ const SCRIPTS: Readonly<Record<Shell, (next: NextWords) => string[]>> = {
     '}',
     'if [[ "$funcstack[1]" = _skerry-agent ]]; then _skerry_agent; else compdef _skerry_agent skerry-agent; fi',
   ],
-  fish: (next) => [
+  fish: ({ next, valued }) => [
     '# Completion of skerry-agent for fish.',
     'function __skerry_agent_next',
-    "  set -l given (string match --invert -- '-*' (commandline --tokenize --cut-at-cursor --current-process)[2..])",
-    '  switch "$given"',
-    ...next.flatMap(([before, words]) => [`    case '${before}'`, `      printf '%s\\n' ${words.join(' ')}`]),
+    '  set -l given',
+    '  set -l value',
+    '  for word in (commandline --tokenize --cut-at-cursor --current-process)[2..]',
+    '    if set -q value[1]',
+    '      set value',
+    '      continue',
+    '    end',
+    '    switch $word',
+    `      case ${valued.join(' ')}`,
+    '        set value 1',
+    "      case '-*'",
+    "      case '*'",
+    '        set --append given $word',
+    '    end',
     '  end',
+    '  set -l words',
+    '  set -q value[1]; or switch "$given"',
+    ...next.flatMap(([before, words]) => [`    case '${before}'`, `      set words ${words.join(' ')}`]),
+    '  end',
+    '  set -l current (commandline --current-token)',
+    "  string match --quiet -- $current'*' $words; or set words (__fish_complete_path $current)",
+    "  printf '%s\\n' $words",
     'end',
-    "complete --command skerry-agent --arguments '(__skerry_agent_next)'",
+    "complete --command skerry-agent --no-files --arguments '(__skerry_agent_next)'",
   ],
 };

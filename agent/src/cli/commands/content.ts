@@ -2,7 +2,7 @@ import { bytes, duration, structured, table } from '../../../../src/terminal/out
 import { ARTIFACT_KINDS, ARTIFACT_NOUNS, type ArtifactItem, type ArtifactKind } from '../../domain/artifact.ts';
 import type { SystemFilesItem } from '../../domain/system-files.ts';
 import type { VolumeMountItem } from '../../domain/volume-mounts.ts';
-import { type Command, type CommandContext, required, show } from './command.ts';
+import { type Command, type CommandContext, registryIn, required, show } from './command.ts';
 import { type PolledOperation, PULL_BUDGET, untilEnded } from './operations.ts';
 import { removeAt, routeTo } from './own-content.ts';
 
@@ -85,11 +85,10 @@ function artifactCommands(kind: ArtifactKind, noun: string): Command[] {
       },
       about: `Pull ${many === 'models' ? 'a model' : 'knowledge'} of this machine again, or for the first time`,
       run: async (context) => {
-        const { repo, revision, registry, files, format } = context.flags;
+        const { repo, revision, files, format } = context.flags;
         const body = {
           name: required(context, 'the name'),
-          ...{ repo, revision, files, format },
-          ...(registry !== undefined && { registryId: Number(registry) }),
+          ...{ repo, revision, registryId: registryIn(context.flags), files, format },
         };
         const begun = await context.client.call<PolledOperation>('POST', `/v1/${kind}:pull`, { body });
         const done = await untilPulled(context, kind, begun);

@@ -68,7 +68,7 @@ export const DEPLOY_COMMANDS: readonly Command[] = [
     name: 'deploy',
     about: 'Deploy on this machine what a manifest describes, without a controller, and wait until it is there',
     flags: {
-      file: { short: 'f', value: '<file>', about: 'the manifest, a file of YAML' },
+      file: { short: 'f', value: '<file>', about: 'the manifest, a file of YAML; - is the standard input' },
       'dry-run': { about: 'say whether this machine would take it, and change nothing' },
       'source-name': { value: '<text>', about: 'where the manifest comes from, for people (default local-cli)' },
     },
@@ -77,7 +77,7 @@ export const DEPLOY_COMMANDS: readonly Command[] = [
       const { flags, client } = context;
       const file = flags.file === undefined ? '' : String(flags.file);
       if (file === '') throw new CliError('INVALID_ARGUMENT', 'the manifest is missing', 'Name it with -f <file>.');
-      const manifest = readText(file);
+      const manifest = readText(file === '-' ? '/dev/stdin' : file);
       if (manifest === undefined) throw new CliError('NOT_FOUND', `there is no file ${file}`);
       const { path, wait, nameOf = ({ name }) => name } = kindOf(manifest, file);
       const sourceName = String(flags['source-name'] ?? 'local-cli');

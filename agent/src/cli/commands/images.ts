@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { duration, table } from '../../../../src/terminal/output.ts';
 import { CliError } from '../../local-api/client.ts';
-import { type Command, required, show } from './command.ts';
+import { type Command, registryIn, required, show } from './command.ts';
 import { APPLY_BUDGET, type PolledOperation, untilEnded } from './operations.ts';
 import { showPruned } from './prune.ts';
 
@@ -48,8 +48,7 @@ export const IMAGE_COMMANDS: readonly Command[] = [
     run: async (context) => {
       const { client, flags } = context;
       const image = required(context, 'the image');
-      const registryId = flags.registry === undefined ? undefined : numberOf(String(flags.registry));
-      const body = { image, registryId, platform: flags.platform, async: true };
+      const body = { image, registryId: registryIn(flags), platform: flags.platform, async: true };
       const begun = await client.call<PolledOperation & { resolvedImage: string }>('POST', '/v1/images:pull', { body });
       const ended = await untilEnded(context, begun, {
         path: '/v1/images:pull',
@@ -101,10 +100,5 @@ export const IMAGE_COMMANDS: readonly Command[] = [
     },
   },
 ];
-
-function numberOf(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new CliError('INVALID_ARGUMENT', `--registry "${text}" is not a number`);
-  return Number(text);
-}
 
 const ageOf = (at: string | null) => (at === null ? '' : duration((Date.now() - Date.parse(at)) / 1000));

@@ -1,7 +1,8 @@
 import { imageText } from '../../../../src/terminal/image.ts';
 import { bytes, duration, structured, table } from '../../../../src/terminal/output.ts';
 import { PROGRAM_FLAGS } from '../../../../src/terminal/sessions.ts';
-import { type Command, type Item, required, show } from './command.ts';
+import type { VolumeClaim } from '../../domain/volume.ts';
+import { type Command, type CommandContext, type Item, required, show } from './command.ts';
 import { runProgram } from './exec.ts';
 import { LOG_FLAGS, logParameters, showLines } from './logs.ts';
 
@@ -108,11 +109,21 @@ export const MICROSERVICE_COMMANDS: readonly Command[] = [
     run: async (context) => {
       const id = required(context, 'the microservice');
       const path = `${pathOf(id)}${context.flags.cleanup ? '?cleanup=true' : ''}`;
-      const data = await context.client.call<{ warning?: string }>('DELETE', path);
-      show(context, data, () => `${id}: removed${data.warning ? `; ${data.warning}` : ''}\n`);
+      const data = await context.client.call<{ microserviceUuid: string; warning?: string }>('DELETE', path);
+      const left = await volumesLeft(context, data.microserviceUuid);
+      show(context, data, () => `${id}: removed${data.warning ? `; ${data.warning}` : ''}\n${left}`);
     },
   },
 ];
+
+/** Which private volumes a removed microservice leaves, and how long, for people; empty where there are none, or where they are wanted. */
+async function volumesLeft({ client, flags }: CommandContext, uuid: string): Promise<string> {
+  const { volumes } = await client.call<{ volumes: VolumeClaim[] }>('GET', '/v1/volumes');
+  const left = volumes.filter((claim) => claim.uuid === uuid && !claim.desired).map(({ name }) => name);
+  if (left.length === 0) return '';
+  const when = flags.cleanup ? 'at once' : 'once nothing has wanted them for 24 h, with --force at once';
+  return `Its volumes stay: ${left.join(', ')}. skerry-agent volume prune --yes destroys them ${when}\n`;
+}
 
 /** The state of a microservice, short enough for a column. */
 function stateOf({ state, percentage, reason, healthStatus }: Item): string {

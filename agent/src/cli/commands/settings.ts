@@ -172,9 +172,9 @@ export const SETTINGS_COMMANDS: readonly Command[] = [
       const data = await context.client.call<{ items: TokenRow[] }>('GET', '/v1/auth/tokens');
       show(context, data, () =>
         table(
-          ['SUBJECT', 'USE', 'ID', 'UNTIL', 'REVOKED'],
-          data.items.map(({ subject = '', tokenUse = '', jti, expiresAt = '', revokedAt = '' }) => [
-            ...[subject, tokenUse, jti, expiresAt, revokedAt],
+          ['SUBJECT', 'ROLE', 'USE', 'ID', 'UNTIL', 'REVOKED'],
+          data.items.map(({ subject = '', roleRef, tokenUse = '', jti, expiresAt = '', revokedAt = '' }) => [
+            ...[subject, roleRef?.name ?? '', tokenUse, jti, expiresAt, revokedAt],
           ]),
         ),
       );
@@ -210,6 +210,7 @@ export const SETTINGS_COMMANDS: readonly Command[] = [
 /** Of a revoked token of an earlier process only the id is known. */
 interface TokenRow {
   subject?: string;
+  roleRef?: { name: string };
   tokenUse?: string;
   jti: string;
   expiresAt?: string;

@@ -1,5 +1,11 @@
 import { AgentError } from '../../domain/agent-error.ts';
-import { type ArtifactItem, type ArtifactWait, allCatalogs, type PrunedArtifacts } from '../../domain/artifact.ts';
+import {
+  type ArtifactItem,
+  type ArtifactWait,
+  allCatalogs,
+  NOTHING_SWEPT,
+  type PrunedArtifacts,
+} from '../../domain/artifact.ts';
 import type { Observed } from '../../domain/part.ts';
 import type { ArtifactsPart } from './artifacts.ts';
 
@@ -27,6 +33,6 @@ export class NoArtifacts implements ArtifactsPart {
   removeContent(): void {}
 
   async prune(): Promise<PrunedArtifacts> {
-    return { names: [], bytes: 0 };
+    return { names: [], ...NOTHING_SWEPT };
   }
 }

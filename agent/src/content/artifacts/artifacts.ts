@@ -6,14 +6,16 @@ import {
   ARTIFACT_KINDS,
   type ArtifactItem,
   type ArtifactKind,
-  type ArtifactProgress,
+  type ArtifactRequest,
   type ArtifactWait,
   allCatalogs,
   type DesiredArtifacts,
   isFrozen,
+  NOTHING_SWEPT,
   type OwnArtifacts,
   type ProjectionPlace,
   type PrunedArtifacts,
+  type SweptContents,
 } from '../../domain/artifact.ts';
 import { NOTHING_SENT, type Sent } from '../../domain/desired.ts';
 import { roomRefusal } from '../../domain/disk-room.ts';
@@ -83,7 +85,7 @@ export interface ArtifactsPart extends Part<Reads> {
    * Pulls an artifact of the machine itself at once, also when it is here. Rejects with an AgentError when that pull fails: later
    * attempts go on by themselves.
    */
-  pull(kind: ArtifactKind, uuid: string, onProgress: (progress: ArtifactProgress) => void): Promise<void>;
+  pull(kind: ArtifactKind, uuid: string, request: ArtifactRequest): Promise<void>;
   /** Removes the content of an artifact of the machine itself that has no row any more, once nothing shows it. */
   removeContent(kind: ArtifactKind, uuid: string): void;
   /** Removes what nothing uses, of one kind or of both. Rejects when that fails. */
@@ -154,11 +156,11 @@ export class Artifacts implements ArtifactsPart {
         if (!this.#isAwake) await this.#rest(signal);
       } catch (error) {
         log.error({ error: errorText(error) }, 'Artifacts cannot be looked after');
-        this.#answerPrune({ names: [], bytes: 0 }, errorText(error));
+        this.#answerPrune({ names: [], ...NOTHING_SWEPT }, errorText(error));
         await sleep(jitter(30 * SECOND, random), signal, clock);
       }
     }
-    this.#answerPrune({ names: [], bytes: 0 });
+    this.#answerPrune({ names: [], ...NOTHING_SWEPT });
     this.#requests.giveUp(() => true, 'the agent ends; it goes on when it starts again');
     await Promise.all([this.#pulls.settled(), this.#lookUps.settled()]);
   }
@@ -250,6 +252,7 @@ export class Artifacts implements ArtifactsPart {
       ...{ now, failures: this.#failures.all },
       lookUpsDue: this.#lookUps.due(now),
       outdated: new Set([...this.#lookUps.outdated, ...this.#requests.keys]),
+      patient: this.#requests.patientKeys,
       catalogs: allCatalogs(entries),
       held: new Set(entries.filter(isFrozen).map(({ uuid }) => uuid)),
       isMounted: (place) => this.#isMounted(place, containers),
@@ -271,8 +274,8 @@ export class Artifacts implements ArtifactsPart {
         log.warn({ step: step.do, at: stepKey(step), error: errorText(error) }, 'A step of artifacts failed');
       }
     }
-    const bytes = prune.size + forgotten.length > 0 ? await this.#sweep() : 0;
-    if (requested.length > 0) this.#answerPrune({ names: forgotten, bytes }, problem);
+    const swept = prune.size + forgotten.length > 0 ? await this.#sweep() : NOTHING_SWEPT;
+    if (requested.length > 0) this.#answerPrune({ names: forgotten, ...swept }, problem);
     // With more room, what lacked it is tried again at once.
     if (forgotten.length > 0) this.#failures.forgetAll((_key, { lacksRoom }) => lacksRoom === true);
     this.#isSettling = !(await this.#emptyTrash()) || steps.some((step) => !runsBeside(step));
@@ -385,9 +388,8 @@ export class Artifacts implements ArtifactsPart {
 
   /**
    * Removes contents and downloads that neither a record nor a pull needs; what cannot be removed stays for the next time.
-   * Answers the bytes that this freed.
    */
-  async #sweep(): Promise<number> {
+  async #sweep(): Promise<SweptContents> {
     const { desired, own } = this.#sources();
     const pending = new Set<string>(
       viewsOf({ desired, own })
@@ -406,13 +408,13 @@ export class Artifacts implements ArtifactsPart {
       return await store.sweep(this.#records.values(), { isPending, isClaimed });
     } catch (error) {
       log.warn({ error: errorText(error) }, 'Cannot remove what artifacts left');
-      return 0;
+      return NOTHING_SWEPT;
     }
   }
 
   /**
-   * Removes what nothing uses, of one kind or of both; returns the names of the artifacts that were removed, and the bytes of
-   * contents and downloads that this freed. Throws AgentError where the disk does not let some of it be removed.
+   * Removes what nothing uses, of one kind or of both; returns the names of the artifacts that were removed, and what this
+   * freed. Throws AgentError where the disk does not let some of it be removed.
    */
   prune(kind?: ArtifactKind): Promise<PrunedArtifacts> {
     return new Promise((resolve, reject) => {
@@ -441,10 +443,10 @@ export class Artifacts implements ArtifactsPart {
     this.#wakeUp();
   }
 
-  pull(kind: ArtifactKind, uuid: string, onProgress: (progress: ArtifactProgress) => void): Promise<void> {
+  pull(kind: ArtifactKind, uuid: string, request: ArtifactRequest): Promise<void> {
     const key = artifactKey({ kind, uuid });
     this.#failures.forget(key);
-    const done = this.#requests.add(key, onProgress);
+    const done = this.#requests.add(key, request);
     this.#wakeUp();
     return done;
   }

@@ -43,7 +43,7 @@ const inputs = fc
       isMounted: ({ uuid }) => mounted.includes(uuid),
       records: new Map(kept.map((record) => [artifactKey(record), record])),
       ...{ retains, projections, failures: new Map(), underWay: new Map(), now: 0 },
-      ...{ lookUpsDue: new Set(), outdated: new Set() },
+      ...{ lookUpsDue: new Set(), outdated: new Set(), patient: new Set() },
       prune: new Set(prune ? (['models'] as const) : []),
     };
   });
@@ -73,6 +73,27 @@ test('an artifact is forgotten only on a prune, with a known list that does not 
       }
     }),
   );
+});
+
+test('pulls of what is here that microservices asked for take one turn, and no other pull waits for them', () => {
+  const [a, b, c] = views.map(({ uuid }) => artifactKey({ kind: 'models', uuid }));
+  const asked = new Set([a, b].filter((key) => key !== undefined));
+  const input = (change: Partial<ArtifactPlanInput>): ArtifactPlanInput => ({
+    ...{ desired: { models: views }, own: NO_OWN_ARTIFACTS, removed: new Set(), catalogs: [], held: new Set() },
+    ...{ retains: false, isMounted: () => false, projections: [], failures: new Map(), underWay: new Map(), now: 0 },
+    ...{ lookUpsDue: new Set(), prune: new Set(), outdated: asked, patient: asked },
+    records: new Map(records.map((record) => [artifactKey(record), record])),
+    ...change,
+  });
+  const pulled = (change: Partial<ArtifactPlanInput>) =>
+    planArtifacts(input(change)).flatMap((step) => (step.do === 'pull' ? [step.view.name] : []));
+  expect(pulled({})).toEqual(['a']);
+  expect(pulled({ underWay: new Map([[a, '']]) as never })).toEqual([]);
+  expect(pulled({ underWay: new Map([[a, '']]) as never, outdated: new Set([...asked, c]) as never })).toEqual(['c']);
+  // Somebody else waits for it too.
+  expect(pulled({ patient: new Set() })).toEqual(['a', 'b']);
+  // What is not here is pulled in any case.
+  expect(pulled({ records: new Map() })).toEqual(['a', 'b']);
 });
 
 test('only complete contents are projected, and at most two artifacts are pulled at once', () => {

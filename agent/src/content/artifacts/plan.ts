@@ -12,6 +12,8 @@ import { isUnwantedContent, viewNamed, type WantedArtifacts, wantedViews } from 
 
 /** Pulls of one kind at the same time; files of one artifact come one after another. */
 const PULLS = 2;
+/** Of these, pulls of what is here already that microservices asked for: another pull never waits for them. */
+const PATIENT_PULLS = 1;
 
 /** An attempt that failed, at what is named by its key. */
 export interface ArtifactFailure {
@@ -44,6 +46,8 @@ export interface ArtifactPlanInput extends WantedArtifacts {
   lookUpsDue: ReadonlySet<ArtifactKey>;
   /** artifacts that are pulled although they are here: their revision means another content now, or somebody has asked for it */
   outdated: ReadonlySet<ArtifactKey>;
+  /** of these, those that microservices alone have asked for */
+  patient: ReadonlySet<ArtifactKey>;
   /** the kinds of which what nothing uses is removed: on request, or because the disk is short of space */
   prune: ReadonlySet<ArtifactKind>;
   /** artifacts of the machine itself whose contents are to go, once nothing shows them */
@@ -136,7 +140,7 @@ export function currentRecord(
 }
 
 function planPulls(input: ArtifactPlanInput): ArtifactStep[] {
-  const { underWay, outdated, catalogs = [] } = input;
+  const { underWay, outdated, patient, catalogs = [] } = input;
   const waited = new Set(catalogs.flatMap(({ kind, items }) => items.map((name) => `${kind}/${name}`)));
   const isMissing = (kind: ArtifactKind, view: ArtifactView) =>
     isArtifactName(view.name) &&
@@ -148,12 +152,18 @@ function planPulls(input: ArtifactPlanInput): ArtifactStep[] {
       .map((view) => ({ do: 'pull', kind, view }) as const)
       .filter((step) => isDue(step, input)),
   );
+  const isPatient = ({ kind, view }: (typeof due)[number]) =>
+    patient.has(artifactKey({ kind, uuid: view.uuid })) && currentRecord(input, kind, view) !== undefined;
   // What a microservice waits for comes first.
   const rank = ({ kind, view }: (typeof due)[number]) => (waited.has(`${kind}/${view.name}`) ? 0 : 1);
   due.sort((a, b) => rank(a) - rank(b));
   return ARTIFACT_KINDS.flatMap((kind) => {
-    const running = [...underWay.keys()].filter((key) => key.startsWith(`${kind}/`)).length;
-    return due.filter((step) => step.kind === kind).slice(0, Math.max(0, PULLS - running));
+    const running = [...underWay.keys()].filter((key) => key.startsWith(`${kind}/`));
+    const own = due.filter((step) => step.kind === kind);
+    const patientPlaces = PATIENT_PULLS - running.filter((key) => patient.has(key)).length;
+    const patientOnes = own.filter(isPatient).slice(0, Math.max(0, patientPlaces));
+    const ordered = [...own.filter((step) => !isPatient(step)), ...patientOnes];
+    return ordered.slice(0, Math.max(0, PULLS - running.length));
   });
 }
 

@@ -5,9 +5,8 @@ import type { ArtifactKind } from '../../domain/artifact.ts';
 import { type DiskRoom, roomRefusal } from '../../domain/disk-room.ts';
 import type { Random } from '../../domain/jitter.ts';
 import type { ReachLimits } from '../../domain/reach.ts';
-import { canonicalHost } from '../../domain/reference.ts';
 import { registryIdOf } from '../../domain/registry-number.ts';
-import { artifactSource, type RegistrySource } from '../../domain/target.ts';
+import { artifactSource, isAllowed, type RegistrySource } from '../../domain/target.ts';
 import { RegistryClient } from '../registries/client.ts';
 import { download } from './download.ts';
 import { ArtifactError, toArtifactError } from './error.ts';
@@ -120,7 +119,7 @@ function resolve(
 function sourceOf(
   { repo, registryId }: ArtifactView,
   registry: RegistryView | undefined,
-  { policy: { registries } }: ReachLimits,
+  { policy }: ReachLimits,
 ): RegistrySource {
   const source = registry && artifactSource(registry);
   if (!registry)
@@ -131,7 +130,7 @@ function sourceOf(
       `registry ${registryIdOf(registryId)} is no host that artifacts can be pulled from`,
     );
   if (!REPOSITORY.test(repo)) throw new ArtifactError('Invalid', `${JSON.stringify(repo)} is no name of a repository`);
-  if (registries && !registries.map(canonicalHost).includes(source.host))
+  if (!isAllowed(registry, policy))
     throw new ArtifactError('PolicyRefused', `the machine takes nothing from ${source.host}`);
   return source;
 }

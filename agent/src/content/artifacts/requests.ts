@@ -5,6 +5,7 @@ import type { ArtifactKey } from './record.ts';
 interface Request {
   done: PromiseWithResolvers<void>;
   onProgress(progress: ArtifactProgress): void;
+  isPatient: boolean;
 }
 
 /** Pulls that somebody waits for. */
@@ -15,10 +16,16 @@ export class PullRequests {
     return new Set(this.#requests.keys());
   }
 
+  /** Artifacts for which all who wait are patient. */
+  get patientKeys(): ReadonlySet<ArtifactKey> {
+    const patient = [...this.#requests].filter(([, requests]) => requests.every(({ isPatient }) => isPatient));
+    return new Set(patient.map(([key]) => key));
+  }
+
   /** Resolves when the pull of this artifact that ends next has brought it; rejects with why it did not. */
-  add(key: ArtifactKey, onProgress: (progress: ArtifactProgress) => void): Promise<void> {
+  add(key: ArtifactKey, request: Omit<Request, 'done'>): Promise<void> {
     const done = Promise.withResolvers<void>();
-    this.#requests.set(key, [...(this.#requests.get(key) ?? []), { done, onProgress }]);
+    this.#requests.set(key, [...(this.#requests.get(key) ?? []), { done, ...request }]);
     return done.promise;
   }
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { canonicalJson } from '../../../../src/wire/digest.ts';
-import { ARTIFACT_KINDS } from '../../domain/artifact.ts';
+import { ARTIFACT_KINDS, NOTHING_SWEPT, type SweptContents } from '../../domain/artifact.ts';
 import { fileSize, readText, removePath, writeDurably } from '../../machine/disk.ts';
 import { giveTo, makeDirectories, moveDurably, namesIn, statOf } from '../../machine/tree.ts';
 import { type ArtifactKey, type ArtifactRecord, artifactKey, type RecordFile, recordSchema } from './record.ts';
@@ -73,20 +73,21 @@ export class ArtifactStore {
 
   /**
    * Removes contents that no record names, and downloads. What belongs to an artifact that is not complete yet is kept
-   * where `isPending` says that its owner still is, and so is what `isClaimed` by a pull that is under way. Answers the bytes
-   * that this freed.
+   * where `isPending` says that its owner still is, and so is what `isClaimed` by a pull that is under way. Answers what
+   * it removed.
    */
   async sweep(
     records: Iterable<ArtifactRecord>,
     { isPending, isClaimed }: { isPending(owner: string): boolean; isClaimed(sha256: string): boolean },
-  ): Promise<number> {
-    let freed = 0;
+  ): Promise<SweptContents> {
+    const swept = { ...NOTHING_SWEPT };
     const kept = new Set<string>();
     for (const id of new Set((await namesIn(this.#path('partial'))).map((name) => name.replace(/\.json$/, '')))) {
       const partial = new Partial(this.#path('partial', id), async () => {});
       const { note } = partial;
       if (!isPending(note?.owner ?? '')) {
-        freed += partial.size;
+        swept.bytes += partial.size;
+        swept.downloads++;
         partial.discard();
       } else if (note?.sha256) kept.add(note.sha256);
     }
@@ -96,10 +97,11 @@ export class ArtifactStore {
     for (const { files } of records) for (const { sha256 } of files) kept.add(sha256);
     for (const name of blobs) {
       if (kept.has(name) || isClaimed(name)) continue;
-      freed += fileSize(this.blob(name));
+      swept.bytes += fileSize(this.blob(name));
+      swept.blobs++;
       removePath(this.blob(name));
     }
-    return freed;
+    return swept;
   }
 
   #path(...names: string[]): string {

@@ -74,7 +74,7 @@ for (const { kind, url } of inject('engines'))
 
     const pull = (image: string, registryId: number) => {
       const { images } = fixture.agent;
-      return images.pull(images.pullRequest({ image, registryId, platform: '' }), () => {}, never());
+      return images.pull(images.pullRequest({ image, registryId, platform: '', by: '' }), () => {}, never());
     };
     let serial = 0;
     const load = async (bytes: Buffer) => {
@@ -232,7 +232,7 @@ describe.each(ENDINGS)('an engine that is killed: $kind', ({ kind }) => {
 
   test('while it pulls an image has an operation that fails, no image and no name of a relay, and pulls it when it runs again', async () => {
     const { images, database, imagePulls } = fixture.agent;
-    const request = images.pullRequest({ image: 'team/sample:2', registryId: 9, platform: '' });
+    const request = images.pullRequest({ image: 'team/sample:2', registryId: 9, platform: '', by: '' });
     let killed: Promise<void> | undefined;
     const kill = async () => {
       killed ??= engine.kill();

@@ -4,7 +4,7 @@ import type { RegistryView } from '../../../../src/wire/agent.ts';
 import { AgentError } from '../../domain/agent-error.ts';
 import { asking } from '../../domain/engine-trouble.ts';
 import { type Policy, registryRefusal } from '../../domain/policy.ts';
-import { isReference } from '../../domain/reference.ts';
+import { formatReference, isReference, isStandIn, parseReference } from '../../domain/reference.ts';
 import { localRegistryNumber } from '../../domain/registry-number.ts';
 import type { PullByHand } from '../../domain/step.ts';
 import { pullTarget } from '../../domain/target.ts';
@@ -23,6 +23,10 @@ export interface ImagesDependencies extends LoadDependencies {
   connection(): { engine: string } | { problem: string };
   /** Pulls in the turn of the registry, notes that this agent pulled the image, and returns its id. Throws EngineError. */
   pull(request: PullByHand, onProgress: (percentage: number) => void, signal: AbortSignal): Promise<string>;
+  /** whether this agent pulled an image, so that it belongs to no person */
+  isPulled(id: string): boolean;
+  /** the application of a microservice of a controller */
+  applicationOf(uuid: string): string | undefined;
   /** An image no longer counts as pulled by this agent: a person loaded it, or it was removed. */
   disown(id: string): void;
 }
@@ -56,15 +60,25 @@ export class Images {
   }
 
   /** What a pull means on this machine. Throws INVALID_ARGUMENT for a registry that has no images, FORBIDDEN by the policy. */
-  pullRequest({ image, registryId, platform }: { image: string; registryId?: number; platform: string }): PullByHand {
+  pullRequest({ image, registryId, platform, by }: AskedPull): PullByHand {
     const policy = this.#deps.policy();
+    if (by && platform)
+      throw new AgentError(
+        'FORBIDDEN',
+        'a microservice pulls for the platform of this machine alone: leave platform out',
+      );
     const registry = this.#registry(registryId);
     const target = pullTarget(image, registry, policy);
     if (!isReference(target.reference))
       throw new AgentError('INVALID_ARGUMENT', `image "${image.slice(0, 200)}" is not a reference of an image`);
+    if (isStandIn(parseReference(target.reference).tag))
+      throw new AgentError(
+        'INVALID_ARGUMENT',
+        `image "${image}" has a tag that stands for a digest: pull it by @sha256:`,
+      );
     const refused = registryRefusal(registryId, target.reference, policy);
     if (refused) throw new AgentError('FORBIDDEN', refused);
-    return { reference: image, registryId: localRegistryNumber(registryId ?? 0), platform, pull: target };
+    return { reference: image, registryId: localRegistryNumber(registryId ?? 0), platform, pull: target, by };
   }
 
   #registry(id: number | undefined): RegistryView | undefined {
@@ -80,9 +94,30 @@ export class Images {
     return registry;
   }
 
-  /** Pulls an image, and returns its id. */
-  pull(request: PullByHand, onProgress: (percentage: number) => void, signal: AbortSignal): Promise<string> {
-    return asking(this.#connected().pull(request, onProgress, signal));
+  /** Pulls an image, and returns its id. Throws CONFLICT where a microservice asks for a name that is not its to change. */
+  async pull(request: PullByHand, onProgress: (percentage: number) => void, signal: AbortSignal): Promise<string> {
+    const { pull } = this.#connected();
+    if (request.by) await this.#requireOwn(request, signal);
+    return asking(pull(request, onProgress, signal));
+  }
+
+  /**
+   * A microservice brings images that are not here, and newer ones of names that its application alone uses. Anything else would
+   * change what others run, or what a person loaded. The error does not say whose it is.
+   */
+  async #requireOwn({ pull: { reference }, by }: PullByHand, signal: AbortSignal): Promise<void> {
+    const { engine, usersOf, isPulled, applicationOf } = this.#deps;
+    const present = await asking(engine.image(reference, signal));
+    if (present === undefined) return;
+    const application = applicationOf(by);
+    const others = usersOf(formatReference(parseReference(reference))).filter(
+      (user) => user.application !== application,
+    );
+    if (others.length === 0 && isPulled(present)) return;
+    throw new AgentError(
+      'CONFLICT',
+      `the image ${reference} is here and is not this microservice's alone: a pull that a microservice asks for does not replace it`,
+    );
   }
 
   /** Opens an archive on this machine. Throws INVALID_ARGUMENT for anything but a file with content of its own. */
@@ -130,6 +165,14 @@ export class Images {
     if ('engine' in connection) return this.#deps;
     throw new AgentError('UNAVAILABLE', `the container engine is ${connection.problem}`);
   }
+}
+
+/** A pull as it is asked for; `by`: the uuid of the microservice that asks, empty for the admin. */
+interface AskedPull {
+  image: string;
+  registryId?: number;
+  platform: string;
+  by: string;
 }
 
 function requireSelected(selector: string, images: readonly LocalImage[]): SelectedImage {

@@ -8,6 +8,13 @@ import { examineArchive, repackArchive } from './archive.ts';
 import { ArchiveError } from './archive-error.ts';
 import type { ArchivedImage } from './archive-form.ts';
 
+/** A microservice that has an image, or is to have it. */
+export interface ImageUser {
+  uuid: string;
+  application: string;
+  name: string;
+}
+
 /** A name of an image that is here now, and the image. */
 export interface LoadedImage {
   /** in full; absent: the archive gives the image no name */
@@ -24,8 +31,8 @@ export interface LoadDependencies {
   architecture: string;
   /** the disk that the engine writes to; undefined where it is not known */
   room(): Promise<DiskRoom | undefined>;
-  /** The microservices of this machine that use an image by a name, each by its own name. */
-  usersOf(name: string): string[];
+  /** The microservices of this machine that run, or are to run, an image by this name in full. */
+  usersOf(name: string): readonly ImageUser[];
 }
 
 /** Opens an archive on this machine. Throws INVALID_ARGUMENT for anything but a file with content of its own. */
@@ -102,7 +109,8 @@ async function requireFreeNames(
     const users = usersOf(name);
     if (users.length === 0) continue;
     const present = await asking(engine.image(name));
-    if (present !== undefined && ones.some(({ id }) => id !== present)) taken[name] = users;
+    if (present !== undefined && ones.some(({ id }) => id !== present))
+      taken[name] = users.map(({ application, name }) => `${application}.${name}`);
   }
   const names = Object.entries(taken).map(([name, users]) => `${name} (${users.join(', ')})`);
   if (names.length > 0)

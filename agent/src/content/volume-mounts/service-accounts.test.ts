@@ -74,6 +74,21 @@ describe('the token of a microservice', () => {
     });
   });
 
+  test('of a machine that is no node names the namespace of its settings', () => {
+    const { node: _, ...alone } = identity;
+    const clock = { now: () => now, wall: () => now, after: () => () => {} };
+    const deps = { files, clock, tokens, log: silentLog, identity: () => alone, authority: () => authority };
+    new ServiceAccounts({ ...deps, namespace: () => 'plant-7' }).apply([view()]);
+    expect(claims()).toMatchObject({ 'agent.skerry.dev': { namespace: 'plant-7', node: { uuid: '' } } });
+    expect(file('namespace')).toBe('plant-7');
+  });
+
+  test('names its role', () => {
+    const roleRef = { kind: 'Role', name: 'viewer' };
+    accounts.apply([view({ serviceAccount: { name: 'web', rules, roleRef } })]);
+    expect(claims()).toMatchObject({ 'agent.skerry.dev': { rbac: { roleRef } } });
+  });
+
   test('is replaced two minutes before it expires, and not written before', () => {
     accounts.apply([view()]);
     const first = file('token');

@@ -111,7 +111,11 @@ function claimsOf({ uuid, application, name, serviceAccount }: Subject, { node }
       namespace,
       node: { uuid: node?.uuid ?? '' },
       microservice: { application, name, uuid },
-      rbac: { version: 'v1', rulesByGroup: rulesByGroup(serviceAccount.rules) },
+      rbac: {
+        version: 'v1',
+        ...(serviceAccount.roleRef && { roleRef: serviceAccount.roleRef }),
+        rulesByGroup: rulesByGroup(serviceAccount.rules),
+      },
     },
   };
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { isVolumeName, PRIVATE_FOLDER, SHARED_FOLDER, type VolumeKey, volumeSubpath } from '../../domain/volume.ts';
-import { followLinks, renamePath } from '../../machine/disk.ts';
+import { followLinks, listDirectory, renamePath } from '../../machine/disk.ts';
 import {
   directoriesIn,
   isDirectory,
@@ -55,6 +55,15 @@ export class VolumeTree {
   /** The private volumes of a microservice. */
   async privateOf(uuid: string): Promise<VolumeKey[]> {
     return (await this.#names(join(PRIVATE_FOLDER, uuid))).map((name) => ({ uuid, name }));
+  }
+
+  /** Whether there are private volumes of a microservice; true where that cannot be known. */
+  hasPrivate(uuid: string): boolean {
+    try {
+      return listDirectory(join(this.root, PRIVATE_FOLDER, uuid)).some(isVolumeName);
+    } catch {
+      return true;
+    }
   }
 
   async has(key: VolumeKey): Promise<boolean> {

@@ -120,6 +120,11 @@ export class Volumes implements Part<never> {
     return (await this.#list()).map((key) => this.#claim(key));
   }
 
+  /** Whether the disk has private volumes of a microservice; true where that cannot be known. */
+  hasPrivate(uuid: string): boolean {
+    return this.#tree.hasPrivate(uuid);
+  }
+
   /** The claim of a shared volume; undefined where there is none. */
   async shared(name: string): Promise<VolumeClaim | undefined> {
     const key = { uuid: null, name };

@@ -29,7 +29,7 @@ const route = upload({
 const shown = (manifest: string) => (manifest.length < 100 ? { manifest } : {});
 
 const tokens = { verify: () => undefined, onRevoked: () => () => {} };
-const agent = { metrics: { add: () => {} }, tokens } as unknown as ServedAgent;
+const agent = { metrics: { add: () => {} }, tokens, onRolesChanged: () => () => {} } as unknown as ServedAgent;
 const api = { find: createRouter([['/apply', [route]]]), agent, deps: {} };
 const server = await listenOnLoopback(
   0,

@@ -4,7 +4,9 @@ import type { RoleRule } from '../../../../src/wire/agent.ts';
 import { plainView } from '../../_web.ts';
 import { until } from '../../engines/_contract.ts';
 import { signingKey, signToken } from '../../state/token.ts';
+import { openControl } from '../_control.ts';
 import { LocalAgent } from '../_local-agent.ts';
+import { openText } from '../_text-client.ts';
 import { allows, reachOf } from './grants.ts';
 
 /** What the role of a microservice grants it in the local API. */
@@ -121,6 +123,18 @@ describe('the token of a microservice', () => {
     expect((await ask('GET', '/v1/ms', older)).status).toBe(403);
   });
 
+  test('loses at once what its role no longer allows, also while its microservice is on hold', async () => {
+    const held = (rules: RoleRule[]) => {
+      const [web = { uuid: ids.web }, ...others] = views([rule()]);
+      const hold = { uuid: web.uuid, hold: true, reason: 'RoleNotFound', message: '' } as const;
+      local.controller.change({ microservices: [{ ...hold, serviceAccount: { name: 'web', rules } }, ...others] });
+    };
+    held([]);
+    await until('403', async () => (await ask('GET', '/v1/ms')).status === 403);
+    held([rule()]);
+    await until('200', async () => (await ask('GET', '/v1/ms')).status === 200);
+  });
+
   test('with a role that allows everything reaches nothing of the agent itself', async () => {
     await grant([rule({ resources: ['*'], verbs: ['*'] })], '/v1/auth/whoami', 200);
     for (const path of ['/v1/system/status', '/v1/system/config', '/v1/system/logs', '/v1/system/orphans'])
@@ -166,6 +180,23 @@ describe('the token of a microservice', () => {
       expect((await ask('GET', `/v1/${kind}/other`)).status).toBe(403);
       expect((await ask('POST', `/v1/${kind}:prune`)).status).toBe(403);
     }
+  });
+
+  test('loses the log that it follows and its control channel when its role changes', async () => {
+    const where = { socket: local.config.socket, token: token() };
+    const log = await openText(where, '/v1/ms/db/logs:stream');
+    const control = await openControl(local.port, token());
+    local.controller.change({ microservices: views([rule({ resourceNames: ['web'] })]) });
+    await Promise.all([log.closed, until('the end of the control channel', () => control.isClosed)]);
+    expect((await openControl(local.port, token())).isClosed).toBe(false);
+    expect((await ask('GET', '/v1/ms/db')).status).toBe(404);
+  });
+
+  test('keeps its streams while something else changes', async () => {
+    const control = await openControl(local.port, token());
+    local.controller.change({ microservices: views([rule()]).map((view) => ({ ...view, config: '{"speed":2}' })) });
+    await until('the message that the config has changed', () => control.received.length > 0);
+    expect(control.isClosed).toBe(false);
   });
 
   test('of a microservice that is gone is refused', async () => {

@@ -103,6 +103,28 @@ describe('operations', () => {
     expect(() => operations.begin(PULL, () => gate().promise)).toThrow('64 operations of this kind are under way');
   });
 
+  test('are refused to a microservice that has two under way, and to all others only where 32 are', () => {
+    const { operations, gate } = setUp();
+    const begin = (by?: string) => operations.begin(PULL, () => gate().promise, by);
+    begin('web');
+    begin('web');
+    expect(() => begin('web')).toThrow('2 operations of this microservice are under way');
+    for (let at = 0; at < 30; at++) begin(`microservice-${at}`);
+    expect(() => begin('db')).toThrow('32 operations of microservices are under way');
+    for (let at = 0; at < 32; at++) begin();
+    expect(() => begin()).toThrow('64 operations of this kind are under way');
+  });
+
+  test('are known to the microservice that began them and to the admin, and to no other microservice', async () => {
+    const { operations } = setUp();
+    const { operationId } = operations.begin(PULL, async () => ({}), 'web');
+    expect(operations.get(operationId, 'web')).toMatchObject({ operationId });
+    expect(operations.get(operationId)).toMatchObject({ operationId });
+    expect(() => operations.get(operationId, 'db')).toThrow('no operation');
+    const { operationId: own } = operations.begin(PULL, async () => ({}));
+    expect(() => operations.get(own, 'web')).toThrow('no operation');
+  });
+
   test('are waited for until they end, the time is over, or the signal fires', async () => {
     const { clock, operations, gate } = setUp();
     const work = gate();

@@ -9,6 +9,12 @@ const KEPT = 24 * 3600 * 1000;
 const MOST_KNOWN = 1000;
 /** Operations under way at once; more are refused. */
 const MOST_RUNNING = 64;
+/** Of these, of one microservice, and of all: the admin always has a place, and no microservice takes those of others. */
+const MOST_OF_MICROSERVICE = 2;
+const MOST_OF_MICROSERVICES = 32;
+
+/** The admin of the machine, in place of the uuid of a microservice. */
+const ADMIN = '';
 
 interface OperationError {
   code: ApiErrorCode;
@@ -32,6 +38,8 @@ export type OperationWork<M> = (update: (members: Partial<M>) => void, signal: A
 
 interface Known<M> {
   operation: LocalOperation<M>;
+  /** uuid of the microservice that began it; empty for the admin */
+  by: string;
   /** steady time */
   endedAt?: number;
   /** resolves when it has ended, never rejects */
@@ -50,33 +58,39 @@ export interface OperationsDependencies {
  */
 export class Operations<M extends object> {
   readonly #deps: OperationsDependencies;
-  /** oldest first */
-  readonly #known = new Map<string, Known<M>>();
+  /** those under way, oldest first */
+  readonly #running = new Map<string, Known<M>>();
+  /** the one that ended first comes first */
+  readonly #ended = new Map<string, Known<M>>();
 
   constructor(deps: OperationsDependencies) {
     this.#deps = deps;
   }
 
-  /** Begins one, and returns it as it is now. Throws UNAVAILABLE while too many are under way. */
-  begin(members: M, work: OperationWork<M>): LocalOperation<M> {
-    this.#forget(MOST_KNOWN - 1);
-    const running = this.running.length;
-    if (running >= MOST_RUNNING)
-      throw new LocalApiError('UNAVAILABLE', `${running} operations of this kind are under way; try again later`);
+  /**
+   * Begins one, and returns it as it is now; `by` is the uuid of the microservice that asks for it. Throws UNAVAILABLE while too many
+   * are under way.
+   */
+  begin(members: M, work: OperationWork<M>, by = ADMIN): LocalOperation<M> {
+    this.#requirePlace(by);
+    this.#forget(MOST_KNOWN - 1 - this.#running.size);
     const { clock } = this.#deps;
     const operationId = randomUUID();
     const head: OperationHead = { operationId, status: 'running', startedAt: new Date(clock.wall()).toISOString() };
-    const known: Known<M> = { operation: { ...head, ...members }, done: Promise.resolve() };
-    this.#known.set(operationId, known);
+    const known: Known<M> = { operation: { ...head, ...members }, by, done: Promise.resolve() };
+    this.#running.set(operationId, known);
     known.done = this.#carryOut(known, work);
     return known.operation;
   }
 
-  /** Throws NOT_FOUND for an id that is not known: of another kind, of an earlier start of the agent, or too old. */
-  get(operationId: string): LocalOperation<M> {
-    this.#forget(MOST_KNOWN);
-    const known = this.#known.get(operationId);
-    if (!known)
+  /**
+   * An operation that this microservice began, or for the admin any. Throws NOT_FOUND for an id that is not known: of another kind,
+   * of an earlier start of the agent, or too old.
+   */
+  get(operationId: string, by = ADMIN): LocalOperation<M> {
+    this.#forget(MOST_KNOWN - this.#running.size);
+    const known = this.#find(operationId);
+    if (!known || (by !== ADMIN && by !== known.by))
       throw new LocalApiError(
         'NOT_FOUND',
         `no operation "${operationId.slice(0, 64)}"; the agent knows them until it starts again, for 24 hours at most`,
@@ -84,14 +98,14 @@ export class Operations<M extends object> {
     return known.operation;
   }
 
-  /** Those under way, oldest first. */
+  /** Those of the admin that are under way, oldest first. */
   get running(): LocalOperation<M>[] {
-    return [...this.#known.values()].map(({ operation }) => operation).filter(({ status }) => status === 'running');
+    return [...this.#running.values()].filter(({ by }) => by === ADMIN).map(({ operation }) => operation);
   }
 
   /** The operation at its end, or as it is when the time is over or the signal fires; ms. */
   async ended(operationId: string, milliseconds: number, signal?: AbortSignal): Promise<LocalOperation<M>> {
-    const known = this.#known.get(operationId);
+    const known = this.#find(operationId);
     if (known) {
       const { promise, resolve } = Promise.withResolvers<void>();
       const cancel = this.#deps.clock.after(milliseconds, resolve);
@@ -118,16 +132,35 @@ export class Operations<M extends object> {
     }
     known.operation = { ...known.operation, ...end, endedAt: new Date(clock.wall()).toISOString() };
     known.endedAt = clock.now();
+    const { operationId } = known.operation;
+    this.#running.delete(operationId);
+    this.#ended.set(operationId, known);
   }
 
-  /** Forgets what ended long ago, and what ended first of more than `most`. */
+  #find(operationId: string): Known<M> | undefined {
+    return this.#running.get(operationId) ?? this.#ended.get(operationId);
+  }
+
+  #requirePlace(by: string): void {
+    const refuse = (what: string): never => {
+      throw new LocalApiError('UNAVAILABLE', `${what} under way; try again later`);
+    };
+    const running = [...this.#running.values()];
+    if (running.length >= MOST_RUNNING) refuse(`${running.length} operations of this kind are`);
+    if (by === ADMIN) return;
+    const own = running.filter((each) => each.by === by).length;
+    if (own >= MOST_OF_MICROSERVICE) refuse(`${own} operations of this microservice are`);
+    if (running.filter((each) => each.by !== ADMIN).length >= MOST_OF_MICROSERVICES)
+      refuse(`${MOST_OF_MICROSERVICES} operations of microservices are`);
+  }
+
+  /** Forgets what ended long ago, and what ended first of more than `most` that have ended. */
   #forget(most: number): void {
     const oldest = this.#deps.clock.now() - KEPT;
-    const excess = this.#known.size - most;
-    const ended = [...this.#known].filter(([, { endedAt }]) => endedAt !== undefined);
-    ended.sort(([, a], [, b]) => (a.endedAt as number) - (b.endedAt as number));
-    for (const [at, [id, { endedAt }]] of ended.entries())
-      if (at < excess || (endedAt as number) < oldest) this.#known.delete(id);
+    for (const [id, { endedAt = 0 }] of this.#ended) {
+      if (this.#ended.size <= most && endedAt >= oldest) return;
+      this.#ended.delete(id);
+    }
   }
 }
 

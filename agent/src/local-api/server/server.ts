@@ -25,7 +25,7 @@ import { PlainOrTlsServer } from './plain-or-tls.ts';
 import { writeError, writeReply } from './reply.ts';
 import type { LocalCall, LocalCaller, LocalRoute } from './route.ts';
 import type { Router } from './router.ts';
-import { queryOf, validate } from './validate.ts';
+import { queryOf, requireKnown, validate } from './validate.ts';
 import { refuseWebPages } from './web-pages.ts';
 
 /** What the server itself needs of the agent. */
@@ -35,6 +35,8 @@ export interface ServedAgent extends AccessAgent {
     add(name: 'localApiRequests', labels: { operation: string; status: string }): void;
   };
   readonly tokens: AccessAgent['tokens'] & Pick<LocalTokens, 'onRevoked'>;
+  /** Calls a listener when microservices may be, or may do, something else. Returns a function that stops listening. */
+  onRolesChanged(listener: () => void): () => void;
 }
 
 /** What gives the servers their certificates. */
@@ -134,9 +136,15 @@ export async function answers(path: string): Promise<boolean> {
 const TIMES = { headersTimeout: 10_000, requestTimeout: 60_000, connectionsCheckingInterval: 5_000 };
 
 function serve(server: Server | TlsServer, deps: ServerDependencies, listener: Listener): void {
-  const open = new OpenCalls();
-  const stop = deps.api.agent.tokens.onRevoked((isRevoked) => open.endRevoked(isRevoked));
-  server.once('close', stop);
+  const { agent } = deps.api;
+  const open = new OpenCalls((microservice) => standingOf(agent.viewWithRules(microservice)));
+  const stops = [
+    agent.tokens.onRevoked((isRevoked) => open.endRevoked(isRevoked)),
+    agent.onRolesChanged(() => open.endChanged()),
+  ];
+  server.once('close', () => {
+    for (const stop of stops) stop();
+  });
   const served = { ...deps, open, used: connectionsOf(server, deps, listener), logAccess: createAccessLog(deps) };
   server.on('request', (incoming, outgoing) => void answer(incoming, outgoing, served, listener));
   server.on('upgrade', (incoming, socket, head) => upgrade(incoming, socket, head, served, listener));
@@ -219,6 +227,8 @@ async function answer(
     }
     if (incoming.method === 'GET' && hasBody(incoming))
       throw new LocalApiError('INVALID_ARGUMENT', 'this request has a body; its members belong to the query');
+    // A request that reads does no harm.
+    if (incoming.method !== 'GET') requireKnown(query, route.query?.() ?? { shape: {} });
     const body = await bodyOf(route as LocalRoute<unknown>, incoming);
     const call: LocalCall<unknown> = {
       params: parameters,
@@ -261,10 +271,14 @@ function lookUp(api: LocalApi, incoming: IncomingMessage): LookedUp {
   }
 }
 
-/** A call ends with its token, when that is revoked. */
-function keepOpen(open: OpenCalls, { claims }: LocalCaller, until: EventEmitter, end: () => void): void {
-  if (claims) until.once('close', open.add(claims, end));
+/** A call ends with its token, when that is revoked, and with the role that allowed it. */
+function keepOpen(open: OpenCalls, { claims, microservice }: LocalCaller, until: EventEmitter, end: () => void): void {
+  if (claims) until.once('close', open.add({ claims, microservice }, end));
 }
+
+/** What decides what a microservice may ask for. */
+const standingOf = (view: ReturnType<ServedAgent['viewWithRules']>): string =>
+  JSON.stringify(view && [view.application, view.serviceAccount]) ?? '';
 
 interface NotedAccess {
   route?: LocalRoute | undefined;

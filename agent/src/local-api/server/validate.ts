@@ -63,6 +63,20 @@ function wanted(issue: z.core.$ZodRawIssue): string {
 
 const UNITS: Readonly<Record<string, string>> = { string: ' characters long', array: ' items long' };
 
+/**
+ * Throws INVALID_ARGUMENT for a parameter that a schema does not have, and for one twice that may not be repeated: who misspells
+ * `dryRun` would get what the request does without it.
+ */
+export function requireKnown(query: URLSearchParams, { shape }: Pick<z.ZodObject, 'shape'>): void {
+  for (const name of new Set(query.keys())) {
+    const field = name.slice(0, SHOWN);
+    const known = Object.hasOwn(shape, name) ? shape[name] : undefined;
+    if (!known) throw new LocalApiError('INVALID_ARGUMENT', `${field} is no parameter of this request`, { field });
+    if (query.getAll(name).length > 1 && !isList(known))
+      throw new LocalApiError('INVALID_ARGUMENT', `${field} is there twice`, { field });
+  }
+}
+
 /** The values of the parameters that a schema has; others are ignored. Of one that may not be repeated the first counts. */
 export function queryOf(query: URLSearchParams, schema: z.ZodObject): Record<string, string | string[]> {
   return Object.fromEntries(

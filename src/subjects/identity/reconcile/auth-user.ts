@@ -6,6 +6,7 @@ import { createKindController } from '../../../controllers/kind.ts';
 import { holderIn } from '../../../datastore/holder.ts';
 import { HttpError } from '../../../http/http-error.ts';
 import { createEmailClaims } from '../../../identity/email-claims.ts';
+import { createLeftBindings } from '../../../identity/left-bindings.ts';
 import { type Controller, keyOf, refOf, type Watch, watching } from '../../../kube/mod.ts';
 import { type Finding, type Progress, stalled } from '../../../rules/conditions.ts';
 import { uuidOf } from '../../../rules/identity.ts';
@@ -38,6 +39,8 @@ export function createAuthUserController(deps: ControllerDependencies): Controll
   const { client, namespace, stores, clock, people } = deps;
   const claims = createEmailClaims({
     ...{ client, namespace, users: stores.authUsers, now: clock, fieldManager: FIELD_MANAGERS.controller },
+    // Without logins nothing says what role bindings call a user: who has the e-mail next has to look.
+    left: people ? createLeftBindings({ client, prefix: people.prefix }) : { naming: async () => undefined },
   });
   const bindings = people && createNamedBindings({ client, namespace, prefix: people.prefix });
   const settled = new Map<string, Settled>();
@@ -82,7 +85,7 @@ export function createAuthUserController(deps: ControllerDependencies): Controll
     const own = await ownNames(present, ended, signal);
     const refused = own.length > 0 ? await bindings.remove(own, signal) : [];
     if (refused.length > 0) return stays(bindingRefused(refused));
-    for (const email of own) await claims.free(email, uuidOf(present), signal);
+    for (const email of own) await claims.leave(email, uuidOf(present), signal);
     // Its own e-mail stays noted until the status says that it counts.
     const isOver = (email: string) => ended.includes(email) || (email === spec.email && email === status?.name);
     present = await note(present, (left) => left.filter((email) => !isOver(email)), signal);
@@ -136,7 +139,7 @@ export function createAuthUserController(deps: ControllerDependencies): Controll
     const key = keyOf(user);
     const own = owned.get(key) ?? [];
     for (const memory of [settled, changedAt, owned]) memory.delete(key);
-    for (const email of own) await claims.free(email, uuidOf(user), signal);
+    for (const email of own) await claims.leave(email, uuidOf(user), signal);
   }
 
   function groupObstacle({ spec: { groups = [] } }: AuthUser): Progress | undefined {

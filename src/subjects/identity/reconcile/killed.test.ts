@@ -10,6 +10,7 @@ import { API_VERSION, FIELD_MANAGERS } from '../../../api/names.ts';
 import { RBAC_GROUP, RBAC_RESOURCES, RBAC_VERSION } from '../../../api/rbac.ts';
 import type { AuthUser } from '../../../api/v3/auth-user.ts';
 import { decodeData } from '../../../datastore/keyed-text.ts';
+import { createLeftBindings } from '../../../identity/left-bindings.ts';
 import { emailSecretName } from '../../../identity/secrets.ts';
 import { createUserStore } from '../../../identity/user-store.ts';
 import { createStore } from '../../../kube/store.ts';
@@ -72,6 +73,7 @@ async function story(): Promise<string[]> {
   const { authUsers: users, authGroups: groups } = fleet.stores;
   const rest = createUserStore({
     ...{ client, namespace: NAMESPACE, users, groups, now: () => fleet.time.now },
+    left: createLeftBindings({ client, prefix: 'skerry' }),
     secrets: createStore({ resource: fleet.stores.secrets.resource, selection: { namespace: NAMESPACE } }),
   });
   const asRest = { fieldManager: FIELD_MANAGERS.rest };

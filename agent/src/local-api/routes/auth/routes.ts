@@ -86,6 +86,7 @@ function tokenRow() {
     tokenUse: text,
     principalType: z.enum(['admin', 'serviceAccount']).optional(),
     ...{ subject: text, microserviceUuid: text, applicationName: text, serviceAccountName: text },
+    roleRef: z.object({ kind: z.string(), name: z.string() }).optional(),
     rbacVersion: text,
     rulesByGroup: z.record(z.string(), z.unknown()).optional(),
     ...{ issuer: text, audience: z.array(z.string()).optional(), alg: text },
@@ -117,6 +118,7 @@ function principalOf(claims: KnownToken['claims']) {
     ...{ microserviceUuid: microservice?.uuid, applicationName: microservice?.application },
     ...{
       serviceAccountName: claims.sub?.split(':').at(-1),
+      ...(rbac?.roleRef && { roleRef: rbac.roleRef }),
       rbacVersion: rbac?.version,
       rulesByGroup: rbac?.rulesByGroup,
     },
@@ -125,7 +127,7 @@ function principalOf(claims: KnownToken['claims']) {
 
 interface OwnClaims {
   microservice?: { uuid: string; application: string };
-  rbac?: { version: string; rulesByGroup: Record<string, unknown> };
+  rbac?: { version: string; roleRef?: { kind: string; name: string }; rulesByGroup: Record<string, unknown> };
 }
 
 const timeOf = (seconds: number | undefined) =>

@@ -4,7 +4,7 @@ import { ARTIFACT_KINDS, ARTIFACT_NOUNS, type ArtifactKind } from '../../../doma
 import type { LocalArtifacts } from '../../../local/artifacts.ts';
 import { LocalApiError } from '../../server/errors.ts';
 import { routesWith } from '../../server/route.ts';
-import { beginPull, type PullingAgent, pullReply, requireIdle } from './artifact-pulls.ts';
+import { beginAskedPull, beginPull, type PullingAgent, pullReply, requireIdle } from './artifact-pulls.ts';
 
 /** What pulls and removals of models and knowledge need of the agent. */
 export interface OwnArtifactDependencies {
@@ -31,10 +31,12 @@ export const OWN_ARTIFACT_ROUTES = ARTIFACT_KINDS.flatMap((kind) => {
       reply: { form: 'envelope', status: 202, schema: pullReply },
       handler: async ({ body, caller, deps: { agent } }) => {
         const isNamed = Object.entries(body).every(([member, value]) => member === 'name' || value === undefined);
-        if (isNamed) return beginPull(kind, agent.localArtifacts.pullable(kind, body.name), agent);
+        const { microservice: by } = caller;
         // To say what a name means is to deploy.
-        if (caller.microservice !== '')
+        if (by !== '' && !isNamed)
           throw new LocalApiError('FORBIDDEN', 'a microservice may pull by name what the machine has, and add nothing');
+        if (by !== '') return beginAskedPull(kind, { name: body.name, by }, agent);
+        if (isNamed) return beginPull(kind, agent.localArtifacts.pullable(kind, body.name), agent);
         return beginPull(kind, await defined(kind, body, agent), agent);
       },
     }),
@@ -46,7 +48,8 @@ export const OWN_ARTIFACT_ROUTES = ARTIFACT_KINDS.flatMap((kind) => {
       access: { resource: `${kind}/pull/status`, verb: 'get' },
       errors: [404],
       reply: { form: 'envelope', schema: pullReply },
-      handler: ({ params: { operationId }, deps: { agent } }) => agent.artifactPulls[kind].get(operationId),
+      handler: ({ params: { operationId }, caller, deps: { agent } }) =>
+        agent.artifactPulls[kind].get(operationId, caller.microservice),
     }),
     route({
       method: 'DELETE',

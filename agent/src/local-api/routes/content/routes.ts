@@ -10,6 +10,7 @@ import {
 import type { SystemFilesItem } from '../../../domain/system-files.ts';
 import type { VolumeMountItem } from '../../../domain/volume-mounts.ts';
 import { LocalApiError } from '../../server/errors.ts';
+import { choice } from '../../server/fields.ts';
 import { routesWith } from '../../server/route.ts';
 
 /** What models, knowledge, volume mounts and the system's files need of the agent. */
@@ -132,19 +133,21 @@ function artifactRoutes(kind: ArtifactKind) {
       operation: `prune${name}`,
       summary: `Removes the ${kind} that no list names and no microservice has`,
       access: 'admin',
+      query: () => z.object({ mode: choice(['dangling'], 'dangling', 'the only mode') }),
+      errors: [503],
       reply: {
         form: 'envelope',
         schema: () =>
           z.object({
             mode: z.literal('dangling'),
             removed: z.array(z.string()),
-            blobsRemoved: z.int(),
-            staleCleaned: z.int(),
+            blobsRemoved: z.int().describe('contents, of which artifacts may share one'),
+            staleCleaned: z.int().describe('downloads that nothing waits for'),
           }),
       },
       handler: async ({ deps: { agent } }) => {
-        const { names: removed } = await agent.pruneArtifacts(kind);
-        return { mode: 'dangling', removed, blobsRemoved: removed.length, staleCleaned: 0 };
+        const { names: removed, blobs, downloads } = await agent.pruneArtifacts(kind);
+        return { mode: 'dangling', removed, blobsRemoved: blobs, staleCleaned: downloads };
       },
     }),
   ];

@@ -11,6 +11,7 @@ import {
   pullReply,
   requireIdle,
 } from '../content/artifact-pulls.ts';
+import { acceptedReply, validity, validityReply } from './judged.ts';
 
 /** What deploying models and knowledge needs of the agent. */
 export interface ArtifactDeployDependencies {
@@ -53,18 +54,15 @@ export const DEPLOY_ARTIFACT_ROUTES = ARTIFACT_KINDS.flatMap((kind) => {
       reply: {
         form: 'envelope',
         schema: () =>
-          z.object({
-            valid: z.literal(true),
-            ...{ apiVersion: z.string(), kind: z.literal(manifestKind), name: z.string(), count: z.int() },
-            names: z.array(z.string()).optional(),
+          validityReply(manifestKind).extend({
+            ...{ name: z.string(), count: z.int(), names: z.array(z.string()).optional() },
           }),
       },
       handler: async ({ body, deps: { agent } }) => {
-        const { MANIFEST_VERSION: apiVersion } = await import('../../../local/documents.ts');
         const names = (await judged(kind, body.manifest, agent)).map(({ name }) => name);
         const [name = ''] = names;
         const several = names.length > 1 && { names };
-        return { valid: true as const, apiVersion, kind: manifestKind, name, count: names.length, ...several };
+        return { ...validity(manifestKind), name, count: names.length, ...several };
       },
     }),
   ];
@@ -138,7 +136,8 @@ const artifactReply = () =>
 
 const applyReply = (kind: ArtifactKind, manifestKind: string) =>
   z.object({
-    ...{ accepted: z.literal(true), dryRun: z.boolean(), kind: z.literal(manifestKind), count: z.int() },
+    ...acceptedReply(manifestKind).shape,
+    count: z.int(),
     name: z.string().optional().describe('of the one that it describes'),
     [kind]: z.array(artifactReply()),
     pulls: z.array(z.union([pullReply(), z.object({ name: z.string(), error: z.string() })])),

@@ -58,7 +58,9 @@ export function findRow({ own }: RowAgent, selector: string): LocalRow {
     ({ uuid, application, name }) =>
       uuid === selector || name.toLowerCase() === lower || `${application}.${name}`.toLowerCase() === lower,
   );
-  const [row, second] = found;
+  // A microservice that was removed gives way to another one of its name.
+  const living = found.filter(({ desiredState }) => desiredState !== 'deleted');
+  const [row, second] = living.length > 0 ? living : found;
   if (!row)
     throw new LocalApiError('NOT_FOUND', `no microservice "${selector.slice(0, 300)}" was deployed on this machine`);
   if (second)

@@ -1,8 +1,10 @@
 import { z } from 'zod';
+import { operationReply } from '../../server/fields.ts';
 import { routesWith } from '../../server/route.ts';
 import { type RemovingAgent, removeMicroservice } from '../microservices/remove.ts';
 import { applyMicroservice, artifactsBefore, type DeployingAgent, judgedManifest } from './deploy-microservice.ts';
 import { APPLY_STAGES } from './follow.ts';
+import { validity, validityReply } from './judged.ts';
 import { deployedItem, deployedReply, findRow, type RowAgent } from './microservice-rows.ts';
 
 /** What deploying microservices needs of the agent. */
@@ -90,36 +92,21 @@ export const DEPLOY_MICROSERVICE_ROUTES = [
 ];
 
 function judged(microservice: Awaited<ReturnType<typeof judgedManifest>>, agent: DeployingAgent) {
-  const { name, apiVersion, image } = microservice;
+  const { name, image } = microservice;
   const waits = artifactsBefore(microservice, agent);
-  return {
-    valid: true as const,
-    kind: 'Microservice' as const,
-    name,
-    apiVersion,
-    image,
-    ...(waits.length > 0 && { notReady: waits }),
-  };
+  return { ...validity('Microservice'), name, image, ...(waits.length > 0 && { notReady: waits }) };
 }
 
 function validReply() {
-  return z.object({
-    valid: z.literal(true),
-    kind: z.literal('Microservice'),
-    ...{ name: z.string(), apiVersion: z.string(), image: z.string() },
+  return validityReply('Microservice').extend({
+    ...{ name: z.string(), image: z.string() },
     notReady: z.array(z.string()).optional().describe('models and knowledge that it waits for'),
     dryRun: z.literal(true).optional(),
   });
 }
 
 function applyReply() {
-  return z.object({
-    operationId: z.string(),
-    status: z.enum(['running', 'succeeded', 'failed']),
-    ...{ startedAt: z.string(), endedAt: z.string().optional() },
-    error: z
-      .object({ code: z.string(), message: z.string(), details: z.record(z.string(), z.unknown()).optional() })
-      .optional(),
+  return operationReply().extend({
     kind: z.literal('Microservice'),
     ...{ name: z.string(), image: z.string(), stage: z.enum(APPLY_STAGES) },
     deploymentId: z.string().optional().describe('the uuid of the microservice'),

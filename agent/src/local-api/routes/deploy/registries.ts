@@ -3,6 +3,7 @@ import type { RegistryView } from '../../../../../src/wire/agent.ts';
 import type { LocalRegistries, RegistryManifest } from '../../../local/registries.ts';
 import { LocalApiError } from '../../server/errors.ts';
 import { routesWith } from '../../server/route.ts';
+import { acceptedReply, validity, validityReply } from './judged.ts';
 
 /** What the registries of a machine need of the agent. */
 export interface RegistryDependencies {
@@ -24,13 +25,7 @@ export const REGISTRY_ROUTES = [
     errors: [409, 503],
     reply: {
       form: 'envelope',
-      schema: () =>
-        z.object({
-          accepted: z.literal(true),
-          dryRun: z.boolean(),
-          kind: z.literal('Registry'),
-          registry: registryReply(),
-        }),
+      schema: () => acceptedReply('Registry').extend({ registry: registryReply() }),
     },
     handler: async ({ body, deps: { agent } }) => {
       const { dryRun } = body;
@@ -49,16 +44,13 @@ export const REGISTRY_ROUTES = [
     reply: {
       form: 'envelope',
       schema: () =>
-        z.object({
-          valid: z.literal(true),
-          ...{ apiVersion: z.string(), kind: z.literal('Registry'), url: z.string() },
-          ...{ private: z.boolean(), type: z.enum(['oci', 'hub']), insecure: z.boolean() },
+        validityReply('Registry').extend({
+          ...{ url: z.string(), private: z.boolean(), type: z.enum(['oci', 'hub']), insecure: z.boolean() },
         }),
     },
     handler: async ({ body, deps: { agent } }) => {
-      const { MANIFEST_VERSION: apiVersion } = await import('../../../local/documents.ts');
       const { url, isPublic, type, insecure } = agent.registries.judge(await read(body.manifest));
-      return { valid: true, apiVersion, kind: 'Registry', url, private: !isPublic, type, insecure };
+      return { ...validity('Registry'), url, private: !isPublic, type, insecure };
     },
   }),
   route({

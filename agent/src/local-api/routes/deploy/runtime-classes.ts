@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { queryFlag } from '../../server/fields.ts';
 import { routesWith } from '../../server/route.ts';
+import { validity, validityReply } from './judged.ts';
 import {
   changed,
   pictureOf,
@@ -34,9 +35,9 @@ export const RUNTIME_CLASS_ROUTES = [
       schema: () => z.union([runtimeClassChangeReply(), validReply().extend({ dryRun: z.literal(true) })]),
     },
     handler: async ({ body, signal, deps: { agent } }) => {
-      const { apiVersion, ...runtimeClass } = await read(body.manifest);
+      const runtimeClass = await read(body.manifest);
       agent.runtimeClasses.judge(runtimeClass);
-      if (body.dryRun) return { ...valid({ apiVersion, ...runtimeClass }), dryRun: true as const };
+      if (body.dryRun) return { ...valid(runtimeClass), dryRun: true as const };
       const act = () => ({ runtimeClass: pictureOf(agent.runtimeClasses.apply(runtimeClass)) });
       const change = { kind: 'RuntimeClass', name: runtimeClass.name } as const;
       return changed(agent.runtimeClassApplies, change, act, { async: body.async, signal });
@@ -61,9 +62,9 @@ export const RUNTIME_CLASS_ROUTES = [
     errors: [409, 503],
     reply: { form: 'envelope', schema: validReply },
     handler: async ({ body, deps: { agent } }) => {
-      const { apiVersion, ...runtimeClass } = await read(body.manifest);
+      const runtimeClass = await read(body.manifest);
       agent.runtimeClasses.judge(runtimeClass);
-      return valid({ apiVersion, ...runtimeClass });
+      return valid(runtimeClass);
     },
   }),
   route({
@@ -121,21 +122,15 @@ export const RUNTIME_CLASS_ROUTES = [
 
 /** Most agents never get a manifest. */
 async function read(manifest: string) {
-  const { MANIFEST_VERSION } = await import('../../../local/documents.ts');
   const { readRuntimeClassManifest } = await import('../../../local/content-manifests.ts');
-  return { ...readRuntimeClassManifest(manifest), apiVersion: MANIFEST_VERSION };
+  return readRuntimeClassManifest(manifest);
 }
 
-const valid = ({ apiVersion, name, handler }: Awaited<ReturnType<typeof read>>) => ({
-  valid: true as const,
-  kind: 'RuntimeClass' as const,
-  ...{ apiVersion, name, handler, runtimeName: name },
+const valid = ({ name, handler }: Awaited<ReturnType<typeof read>>) => ({
+  ...validity('RuntimeClass'),
+  ...{ name, handler, runtimeName: name },
 });
 
 function validReply() {
-  return z.object({
-    valid: z.literal(true),
-    kind: z.literal('RuntimeClass'),
-    ...{ apiVersion: z.string(), name: z.string(), handler: z.string(), runtimeName: z.string() },
-  });
+  return validityReply('RuntimeClass').extend({ name: z.string(), handler: z.string(), runtimeName: z.string() });
 }

@@ -4,7 +4,7 @@ import type { ImageUse, LocalImage } from '../../../engine-port/images.ts';
 import type { PlainFile } from '../../../machine/plain-file.ts';
 import { LocalApiError } from '../../server/errors.ts';
 import { choice, operationReply } from '../../server/fields.ts';
-import type { LocalOperation, Operations } from '../../server/operations.ts';
+import type { LocalOperation, Operations, OperationWork } from '../../server/operations.ts';
 import { routesWith } from '../../server/route.ts';
 import { type PrunableAgent, pruneReply, pruneReport } from '../system/prune-report.ts';
 import { imageRows } from './rows.ts';
@@ -42,7 +42,7 @@ export interface ImagesRouteDependencies {
       /** of this machine */
       readonly platform: string;
       list(signal?: AbortSignal): Promise<{ images: readonly LocalImage[]; uses: readonly ImageUse[] }>;
-      pullRequest(asked: { image: string; registryId?: number | undefined; platform: string }): PullByHand;
+      pullRequest(asked: { image: string; registryId?: number | undefined; platform: string; by: string }): PullByHand;
       pull(request: PullByHand, onProgress: (percentage: number) => void, signal: AbortSignal): Promise<string>;
       open(path: string): Promise<PlainFile>;
       load(
@@ -102,23 +102,25 @@ export const IMAGE_ROUTES = [
           .describe(`${PLATFORM}; absent: the platform of this machine`),
         async: z.boolean().default(false).describe('answer at once, with an operation'),
       }),
-    errors: [404, 503],
+    errors: [404, 409, 503],
     reply: {
       form: 'envelope',
       schema: () => z.union([pullOperation(), pulledReply()]),
       status: { other: 202, when: (data) => 'operationId' in data },
     },
-    handler: async ({ body: { image, registryId, platform = '', async: isAsync }, signal, deps: { agent } }) => {
+    handler: async ({ body, signal, caller: { microservice: by }, deps: { agent } }) => {
+      const { image, registryId, platform = '', async: isAsync } = body;
       const { images, imagePulls } = agent;
-      const request = images.pullRequest({ image, registryId, platform });
+      const request = images.pullRequest({ image, registryId, platform, by });
       const members = {
         ...{ progress: 0, image, resolvedImage: request.pull.reference, registryId },
         ...{ platform: platform || images.platform, engine: images.engine },
       };
-      const begun = imagePulls.begin(members, async (update, until) => {
+      const work: OperationWork<PullMembers> = async (update, until) => {
         await images.pull(request, (progress) => update({ progress }), until);
         return { progress: 100 };
-      });
+      };
+      const begun = imagePulls.begin(members, work, by);
       if (isAsync) return begun;
       const { status, error } = await imagePulls.ended(begun.operationId, ENDLESS, signal);
       if (error) throw new LocalApiError(error.code, error.message, error.details);
@@ -135,7 +137,8 @@ export const IMAGE_ROUTES = [
     access: { resource: 'images/pull/status', verb: 'get' },
     errors: [404],
     reply: { form: 'envelope', schema: pullOperation },
-    handler: ({ params: { operationId }, deps: { agent } }) => agent.imagePulls.get(operationId),
+    handler: ({ params: { operationId }, caller, deps: { agent } }) =>
+      agent.imagePulls.get(operationId, caller.microservice),
   }),
   route({
     method: 'POST',
