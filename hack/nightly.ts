@@ -294,6 +294,12 @@ const RUNS: readonly Run[] = [
     command: tests('e2e', 'e2e/machines/machines.test.ts'),
   },
   {
+    name: 'standalone',
+    about:
+      'the page of one machine without a controller as typed, on a Debian with docker and podman and without a network',
+    command: tests('e2e', 'e2e/machines/standalone-page.test.ts'),
+  },
+  {
     name: 'install',
     about: 'the page of installation as typed, from a release to an application on a machine behind NAT',
     command: tests('e2e', 'e2e/machines/install-page.test.ts'),
