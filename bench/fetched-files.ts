@@ -1,4 +1,5 @@
 import type { StatusReport } from '../src/wire/agent.ts';
+import { knownFolders, type ListedFileSet, withKnown } from '../src/wire/known-folders.ts';
 import { parseHave, RESPONSES } from '../src/wire/sections.ts';
 import { SYSTEM_FILES_ASKED, type SystemFileContent, type SystemFileSetView } from '../src/wire/system-files.ts';
 import type { Answer } from './http.ts';
@@ -34,8 +35,11 @@ export class FetchedFiles {
 
   /** Reads the list and fetches missing content. */
   async follow(): Promise<void> {
-    const { headers, text } = await this.#get(PATH);
-    const { systemFiles: sets } = JSON.parse(text) as { systemFiles: SystemFileSetView[] };
+    const had = this.#sets ?? [];
+    const known = knownFolders(had);
+    const { headers, text } = await this.#get(known ? `${PATH}?known=${known}` : PATH);
+    const { systemFiles } = JSON.parse(text) as { systemFiles: ListedFileSet[] };
+    const sets = systemFiles.map((set) => withKnown(set, had) ?? set);
     const listed = new Set(sets.flatMap(({ files }) => files.map(({ digest }) => digest)));
     const missing = [...listed].filter((digest) => !this.#here.has(digest));
     for (let i = 0; i < missing.length; i += SYSTEM_FILES_ASKED)

@@ -113,12 +113,15 @@ const RUNS: readonly Run[] = [
     env: { SKERRY_ENGINE: 'podman' },
   },
   {
-    name: 'pki-faults',
-    about: 'a leader killed before and after each write of certificates, and of the platform of a node',
+    name: 'leader-faults',
+    about:
+      'a leader killed before and after each write of certificates, of the platform of a node, of services and of users',
     command: tests(
       'unit',
       'src/subjects/pki/reconcile/killed.test.ts',
       'src/subjects/platform/reconcile/killed.test.ts',
+      'src/subjects/services/reconcile/killed.test.ts',
+      'src/subjects/identity/reconcile/killed.test.ts',
     ),
   },
   {
@@ -183,6 +186,11 @@ const RUNS: readonly Run[] = [
     name: 'sequences',
     about: 'random sequences of operations over all kinds against a model of the rules, for ten minutes',
     command: tests('unit', 'src/sequences.test.ts'),
+  },
+  {
+    name: 'edit-cost',
+    about: 'the cost of an edit among 10 and 1,000 objects of each kind',
+    command: tests('unit', 'src/edit-cost.test.ts'),
   },
   {
     name: 'bus-cost',
@@ -284,6 +292,12 @@ const RUNS: readonly Run[] = [
     about:
       'fresh Debian machines: installed by one line, engine later, reboot, upgrade, purge, podman, IPv6, read-only root',
     command: tests('e2e', 'e2e/machines/machines.test.ts'),
+  },
+  {
+    name: 'standalone',
+    about:
+      'the page of one machine without a controller as typed, on a Debian with docker and podman and without a network',
+    command: tests('e2e', 'e2e/machines/standalone-page.test.ts'),
   },
   {
     name: 'install',

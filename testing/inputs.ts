@@ -1,8 +1,9 @@
 import type { Application, EdgeNode } from '../src/api/v3/index.ts';
-import type { BusLookups } from '../src/rules/bus-lookups.ts';
+import type { BusAccountRef, BusLookups, BusUserRef } from '../src/rules/bus-lookups.ts';
 import { nodeUuid } from '../src/rules/identity.ts';
 import type { Find, FoundObjects, KeyedText, Linked, Lookups, NodeInputs } from '../src/rules/inputs.ts';
 import { entryUuid, v3Name } from '../src/rules/names.ts';
+import type { Base64ByKey } from '../src/rules/system-files.ts';
 import { hubSettings } from '../src/subjects/bus-servers/rules/hub.ts';
 import { makeNode } from '../src/subjects/nodes/_make.ts';
 import { entriesOn } from '../src/subjects/nodes/rules/placement/entries.ts';
@@ -23,14 +24,35 @@ interface Things extends Referenced {
 
 const hubAddress = (hub: ReturnType<BusLookups['hub']>) => hub && { host: hub.host, port: hub.serverPort };
 
-/** A message bus with these members, which has a hub and nothing else. */
-export const makeBusLookups = (members: Partial<BusLookups> = {}): BusLookups => ({
+/** Refs of accounts and users as tests write them. */
+type Plain<Ref> = Omit<Ref, 'content'>;
+interface PlainBus extends Omit<BusLookups, 'userOf' | 'usersOfNode' | 'account' | 'accounts'> {
+  userOf: (...args: Parameters<BusLookups['userOf']>) => Plain<BusUserRef> | undefined;
+  usersOfNode: (node: string) => readonly Plain<BusUserRef>[];
+  account: (name: string) => Plain<BusAccountRef> | undefined;
+  accounts: () => readonly Plain<BusAccountRef>[];
+}
+
+/** A message bus with these members, which has a hub and nothing else; `secret` has the content of its Secrets. */
+export function makeBusLookups(
+  members: Partial<PlainBus> = {},
+  secret: (name: string) => Base64ByKey | undefined = () => undefined,
+): BusLookups {
+  const withContent = <Ref extends { secret: string }>(ref: Ref) => ({ ...ref, content: () => secret(ref.secret) });
+  const one = <Ref extends { secret: string }>(ref: Ref | undefined) => ref && withContent(ref);
+  const { userOf, usersOfNode, account, accounts, ...others } = members;
+  return {
+    ...plainBus(others),
+    userOf: (...args) => one(userOf?.(...args)),
+    usersOfNode: (node) => (usersOfNode?.(node) ?? []).map(withContent),
+    account: (name) => one(account?.(name)),
+    accounts: () => (accounts?.() ?? []).map(withContent),
+  };
+}
+
+const plainBus = (members: Partial<Pick<BusLookups, 'hub' | 'hubFor'>>): Pick<BusLookups, 'hub' | 'hubFor'> => ({
   hub: () => ({ ...hubSettings({ spec: { host: 'bus.plant.example', serverPort: 4333 } }), host: 'bus.plant.example' }),
   hubFor: () => (members.hub ? hubAddress(members.hub()) : { host: 'bus.plant.example', port: 4333 }),
-  userOf: () => undefined,
-  usersOfNode: () => [],
-  account: () => undefined,
-  accounts: () => [],
   ...members,
 });
 

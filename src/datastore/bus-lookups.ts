@@ -1,5 +1,6 @@
 import type { BusAccount } from '../api/v3/bus-account.ts';
 import type { BusUser } from '../api/v3/bus-user.ts';
+import { keyFor } from '../kube/mod.ts';
 import { busAddressFor } from '../rules/bus-clients.ts';
 import { HUB_OBJECT } from '../rules/bus-hub.ts';
 import type { BusAccountRef, BusLookups, BusUserRef } from '../rules/bus-lookups.ts';
@@ -14,21 +15,34 @@ import type { ReadStores } from './stores.ts';
 
 /** What rules read of the message bus, from the stores. */
 export function createBusLookups(
-  stores: Pick<ReadStores, 'busHubs' | 'busAccounts' | 'busUsers'>,
+  stores: Pick<ReadStores, 'busHubs' | 'busAccounts' | 'busUsers' | 'secrets'>,
   namespace: string,
 ): BusLookups {
   const account = (name: string) => holderIn(KINDS.busAccounts, stores.busAccounts.byIndex('name', name), 'name', name);
-  // A server of all accounts has a user of each, and asks for all of them at each edit of one.
+  /** The Secret of a ref. A server of all accounts asks for thousands at each edit of one: the key is made once. */
+  function secretNamed(secret: string): Pick<BusAccountRef, 'secret' | 'content'> {
+    const key = keyFor(namespace, secret);
+    return {
+      secret,
+      content() {
+        const found = stores.secrets.getByKey(key);
+        return found && (found.data ?? {});
+      },
+    };
+  }
   const userRef = onceEach(
     (user: BusUser): BusUserRef => ({
       name: user.spec.name ?? user.metadata.name,
       account: user.spec.account,
       createdAt: user.metadata.creationTimestamp,
-      secret: userSecretName(uuidOf(user)),
+      ...secretNamed(userSecretName(uuidOf(user))),
       get isOfSystem() {
         return account(user.spec.account)?.spec.system !== undefined;
       },
     }),
+  );
+  const accountRef = onceEach(
+    (of: BusAccount): BusAccountRef => ({ name: accountNameOf(of), ...secretNamed(accountSecretName(uuidOf(of))) }),
   );
   function settings() {
     const hub = stores.busHubs.get(namespace, HUB_OBJECT);
@@ -62,10 +76,3 @@ export function createBusLookups(
 
 /** Whether all servers but leafs have an account: the system account of one leaf is that leaf's alone. */
 const isOfServers = ({ spec }: BusAccount) => spec.system !== 'leaf';
-
-const accountRef = onceEach(
-  (account: BusAccount): BusAccountRef => ({
-    name: accountNameOf(account),
-    secret: accountSecretName(uuidOf(account)),
-  }),
-);

@@ -14,6 +14,7 @@ import { applicationUuid, nodeUuid } from '../rules/identity.ts';
 import type { Lookups } from '../rules/inputs.ts';
 import { v3Name } from '../rules/names.ts';
 import { accountNameOf } from '../subjects/bus-accounts/rules/account.ts';
+import { uuidInName } from '../subjects/bus-accounts/rules/secret.ts';
 import { textNameOf } from '../subjects/content/rules/core-objects/form.ts';
 import { KINDS, REFERENCED_KINDS } from '../subjects/kinds.ts';
 import { replaced } from '../subjects/nodes/rules/placement/moves.ts';
@@ -107,6 +108,7 @@ export function subscribeAffectedNodes(
       for (const secret of bothOf(change)) {
         add(nodes, dependents(dependency.secret(textNameOf(secret))));
         add(nodes, dependents(dependency.ofSystem(secret.metadata.name)));
+        for (const one of busDependencies(stores, secret)) add(nodes, dependents(one));
         add(nodes, dependents(dependency.password(secret.metadata.name)));
       }
       onAffected(nodes, true);
@@ -151,6 +153,16 @@ export function subscribeAffectedNodes(
       for (const subscription of subscriptions) subscription[Symbol.dispose]();
     },
   };
+}
+
+/** What nodes read by a Secret of the bus besides the Secret itself. */
+function busDependencies({ busUsers }: Pick<ReadStores, 'busUsers'>, { metadata: { name } }: Secret): string[] {
+  if (uuidInName('account', name) !== undefined) return [dependency.busTokens];
+  const user = uuidInName('user', name);
+  if (user === undefined) return [];
+  return busUsers
+    .byIndex('uuid', user)
+    .flatMap(({ spec: { node } }) => (node === undefined ? [] : [dependency.busUsersOf(node)]));
 }
 
 /** What of the bus the desired states of nodes are made from; tokens and credentials are in Secrets. */

@@ -36,6 +36,8 @@ export const dependency = {
   busAccount: (name: string) => `bus-account:${name}`,
   /** whether there is another account */
   busAccounts: 'bus-accounts',
+  /** the token of any account */
+  busTokens: 'bus-tokens',
   /** what services lead to, as they name it: uuid or name of a node, uuid of a microservice or `application/microservice` */
   servicesOf: (resource: string) => `service-of:${resource}`,
   /** the services with a tag */
@@ -156,7 +158,10 @@ const tracking =
     return look(...args);
   };
 
-/** A change of a Secret of the bus reaches nodes by the Secret itself. */
+/**
+ * The Secrets of the users of a node belong to its users, and those of all accounts to one dependency: a server of all accounts reads
+ * thousands. A change of any other Secret of the bus reaches nodes by the Secret itself.
+ */
 const trackedBus = (bus: BusLookups, track: (dependency: string) => void): BusLookups => {
   const read = tracking(track);
   return {
@@ -164,8 +169,17 @@ const trackedBus = (bus: BusLookups, track: (dependency: string) => void): BusLo
     hubFor: read(bus.hubFor, () => dependency.busHub),
     userOf: read(bus.userOf, dependency.busUser),
     usersOfNode: read(bus.usersOfNode, dependency.busUsersOf),
-    account: read(bus.account, dependency.busAccount),
-    accounts: read(bus.accounts, () => dependency.busAccounts),
+    account(name) {
+      track(dependency.busAccount(name));
+      const found = bus.account(name);
+      if (found) track(dependency.ofSystem(found.secret));
+      return found;
+    },
+    accounts() {
+      track(dependency.busAccounts);
+      track(dependency.busTokens);
+      return bus.accounts();
+    },
   };
 };
 

@@ -1,5 +1,6 @@
 import type { BusDoor } from './bus-clients.ts';
 import type { HubSettings } from './bus-hub.ts';
+import type { Base64ByKey } from './system-files.ts';
 
 /** What rules read of the message bus. Private things are in Secrets of the system, by the name of the object. */
 export interface BusLookups {
@@ -27,6 +28,8 @@ export interface BusUserRef {
   createdAt?: string | undefined;
   /** of the Secret with its credentials, under the key `creds` */
   secret: string;
+  /** content of this Secret; undefined until it is made */
+  content(): Base64ByKey | undefined;
 }
 
 /** An account of the bus. */
@@ -34,4 +37,6 @@ export interface BusAccountRef {
   name: string;
   /** of the Secret with its token, under the key `token` */
   secret: string;
+  /** content of this Secret; undefined until it is made */
+  content(): Base64ByKey | undefined;
 }

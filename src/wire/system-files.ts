@@ -1,6 +1,6 @@
+import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { BOUNDS } from '../api/bounds.ts';
-import { digestOf } from './digest.ts';
 
 /**
  * Files that the system itself needs on a node: certificates, configuration, credentials (docs/spec/agent-channel.md#system-files).
@@ -37,9 +37,15 @@ export const SYSTEM_FILES_ASKED = 64;
 export const systemFileContentSchema = z.object({ contents: z.record(sha256, z.string()) });
 export type SystemFileContent = z.infer<typeof systemFileContentSchema>;
 
-/** The digest of the content of a set, which controller and agent compare. */
+/** The digest of the content of a set, which controller and agent compare, in whichever order its files are listed. */
 export const systemSetDigest = ({ files }: Pick<SystemFileSetView, 'files'>): string =>
-  digestOf(files.map(({ path, digest }) => [path, digest]));
+  // The JSON of lists of texts is canonical.
+  createHash('sha256')
+    .update(
+      JSON.stringify(files.toSorted((a, b) => (a.path < b.path ? -1 : 1)).map(({ path, digest }) => [path, digest])),
+    )
+    .digest('hex')
+    .slice(0, 16);
 
 /** What a report says of the files: the digest of the list whose files are all on the machine, and what keeps it from others. */
 export const systemFilesReportSchema = z.object({

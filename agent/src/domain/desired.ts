@@ -6,7 +6,9 @@ import {
   type RuntimeClassView,
 } from '../../../src/wire/agent.ts';
 import type { ArtifactView } from '../../../src/wire/artifacts.ts';
+import { knownFolders, type ListedFileSet, withKnown } from '../../../src/wire/known-folders.ts';
 import { type Digests, RESPONSES, type SavedName } from '../../../src/wire/sections.ts';
+import type { SystemFileSetView } from '../../../src/wire/system-files.ts';
 import type { TunnelView } from '../../../src/wire/tunnel.ts';
 import { volumeMountViewSchema } from '../../../src/wire/volume-mounts.ts';
 import { jsonOr } from './json.ts';
@@ -137,6 +139,35 @@ export function responsesAtEnd(isListKnown: boolean): Map<SavedName, SavedRespon
   const empty = NAMES.filter((name) => HANDLERS[name].atEnd === 'empty' && (name !== 'microservices' || isListKnown));
   return new Map(empty.map((name) => [name, { digests: {}, body: JSON.stringify({ [name]: [] }) }]));
 }
+
+/** A request for what differs from the saved response. */
+export interface ShortRequest {
+  query: string;
+  /** the body of the whole response; empty, which is not readable, where it names what was not saved */
+  whole(body: string): string;
+}
+
+/** How a response is asked for when some of it is saved; undefined: as a whole. */
+export function shortRequest(
+  name: SavedName,
+  { systemFiles = [] }: Pick<Sent, 'systemFiles'>,
+): ShortRequest | undefined {
+  if (name !== 'systemFiles') return undefined;
+  const had = systemFiles.filter((set): set is SystemFileSetView => !('problem' in set));
+  const known = knownFolders(had);
+  if (known === '') return undefined;
+  return {
+    query: `?known=${known}`,
+    whole(body) {
+      const list = listOf(jsonOr(body, undefined), name);
+      const whole = list?.map((set) => (isKept(set) ? withKnown(set, had) : set));
+      return whole?.every((set) => set !== undefined) ? JSON.stringify({ [name]: whole }) : '';
+    },
+  };
+}
+
+/** Whether a listed set is without some of its files. */
+const isKept = (set: unknown): set is ListedFileSet => Array.isArray((set as Partial<ListedFileSet> | null)?.kept);
 
 /** The views in saved responses, by microservice. */
 export function views(responses: ReadonlyMap<SavedName, SavedResponse>): ReadonlyMap<string, MicroserviceView> {

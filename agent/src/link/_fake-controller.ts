@@ -15,6 +15,7 @@ import {
   type VersionReply,
 } from '../../../src/wire/agent.ts';
 import { digestOf } from '../../../src/wire/digest.ts';
+import { parseKnown, withoutKnown } from '../../../src/wire/known-folders.ts';
 import { formatJoinString } from '../../../src/wire/node-token.ts';
 import {
   type Digests,
@@ -143,6 +144,11 @@ export class FakeController {
     return this.systemFileList ?? this.systemFiles.map(fileSetView);
   }
 
+  /** The list of files for an agent that names folders which it has. */
+  #listFor(known: string): unknown[] {
+    return this.systemFileList ?? this.systemFiles.map((set) => withoutKnown(fileSetView(set), parseKnown(known)));
+  }
+
   async #answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const url = new URL(incoming.url ?? '/', this.url);
     const method = incoming.method ?? 'GET';
@@ -179,7 +185,7 @@ export class FakeController {
       ...{ config, microservices: { microservices, retainUnlisted }, registries: { registries } },
       ...{ models: { models }, knowledge: { knowledge }, runtimeClasses: { runtimeClasses } },
       volumeMounts: { volumeMounts },
-      systemFiles: { systemFiles: this.#fileList },
+      systemFiles: { systemFiles: this.#listFor(url.searchParams.get('known') ?? '') },
       tunnel: { tunnel: this.tunnel },
     };
     for (const [name, body] of Object.entries(bodies)) {

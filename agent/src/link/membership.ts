@@ -2,6 +2,7 @@ import type { Clock } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
 import type { AgentConfig, StatusReport } from '../../../src/wire/agent.ts';
 import type { Config } from '../domain/config.ts';
+import { shortRequest } from '../domain/desired.ts';
 import type { Random } from '../domain/jitter.ts';
 import { errorText } from '../machine/log.ts';
 import type { Database } from '../state/database.ts';
@@ -99,6 +100,7 @@ export class Membership {
       random,
       log,
       have: () => ({ ...responses.digests, ...actions.digests, ...this.#authorities.digests }),
+      short: (name) => shortRequest(name, responses.sent),
       save: (changed) => {
         responses.save(changed);
         link.changed();

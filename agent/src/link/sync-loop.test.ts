@@ -69,6 +69,7 @@ function start(network: Network = () => undefined) {
     random: () => 0.5,
     log,
     have: () => ({}),
+    short: () => undefined,
     save: () => {},
     carryOut: () => {},
     sessionsChanged: () => {},

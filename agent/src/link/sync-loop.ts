@@ -15,7 +15,7 @@ import {
   type Section,
   type SectionThat,
 } from '../../../src/wire/sections.ts';
-import type { SavedResponse } from '../domain/desired.ts';
+import type { SavedResponse, ShortRequest } from '../domain/desired.ts';
 import { jitter, type Random } from '../domain/jitter.ts';
 import { errorText } from '../machine/log.ts';
 import { delayAfterLoss, delayAfterRefusal } from './backoff.ts';
@@ -39,6 +39,8 @@ export interface SyncLoopDependencies {
   log: Log;
   /** digests of the saved responses */
   have(): Digests;
+  /** how a response is asked for when some of it is saved; undefined: as a whole */
+  short(name: SavedName): ShortRequest | undefined;
   /** Saves responses, all or none, and acts on them. Throws DatabaseError, or ControllerError for an unreadable response. */
   save(responses: ReadonlyMap<SavedName, SavedResponse>): void;
   /** Carries out an action; the digest distinguishes it from the last one, the count is echoed. */
@@ -254,12 +256,14 @@ export class SyncLoop {
     const responses = new Map<SavedName, SavedResponse>();
     for (const name of names) {
       const { path, sections, missing } = RESPONSES[name];
-      const document = await this.#deps.client.document(path, signal);
+      const short = this.#deps.short(name);
+      const document = await this.#deps.client.document(`${path}${short?.query ?? ''}`, signal);
       // A replica of the former release answers, and another one has raised the flag: the next poll may reach that again.
       if (!document && missing === 'unknown') continue;
       const sent = document?.etag === undefined ? due : parseHave(document.etag);
       const digests = Object.fromEntries(sections.flatMap((each) => (sent[each] ? [[each, sent[each]]] : [])));
-      responses.set(name, { digests, body: document?.body ?? '' });
+      const body = document?.body ?? '';
+      responses.set(name, { digests, body: short && document ? short.whole(body) : body });
       this.#deps.log.info({ section: name }, 'Received a change');
     }
     return responses;

@@ -14,6 +14,7 @@ import { systemFileContents, systemFilesView } from '../../rules/system-files.ts
 import type { NodeSessions, SessionLists } from '../../sessions/rules/list.ts';
 import type { SentList } from '../../subjects/nodes/rules/sent-list.ts';
 import type { MicroserviceHold, MicroserviceView } from '../../wire/agent.ts';
+import { parseKnown, withoutKnown } from '../../wire/known-folders.ts';
 import {
   type Digests,
   formatHave,
@@ -160,7 +161,10 @@ export function createReads(options: ReadsOptions) {
       outgoing.check(uuid, contentLength(volumeMounts));
       return { volumeMounts };
     }),
-    systemFiles: stateHandler('systemFiles', ({ systemFiles }) => ({ systemFiles: systemFiles.map(systemFilesView) })),
+    systemFiles: stateHandler('systemFiles', ({ systemFiles }, { query }) => {
+      const known = parseKnown(query.get('known') ?? '');
+      return { systemFiles: systemFiles.map((set) => withoutKnown(systemFilesView(set), known)) };
+    }),
     /** The members stand beside `tunnel` as well, where older agents look for them. */
     tunnel(call: AgentCall): Reply {
       const { tunnel } = stateOf(call);

@@ -5,7 +5,8 @@ import { BOUNDS } from '../../api/bounds.ts';
 import { desiredState } from '../../desired/rules/desired.ts';
 import type { SystemFileSet } from '../../rules/system-files.ts';
 import { digestOf } from '../../wire/digest.ts';
-import { SYSTEM_FILES_ASKED } from '../../wire/system-files.ts';
+import { knownFolders } from '../../wire/known-folders.ts';
+import { SYSTEM_FILES_ASKED, type SystemFileSetView } from '../../wire/system-files.ts';
 import { fill, keyOf, makeKey, type ReplicaOptions, startReplica, startWithNode } from '../_util.ts';
 
 /** The files of the system from the desired state of a node to its agent. */
@@ -69,6 +70,22 @@ test('the list has path, digest and size of each file, and no content', async ()
   });
   for (const content of Object.values(CERTIFICATES.files)) expect(text).not.toContain(content);
   expect(headers.etag).toBe(`"systemFiles:${digestOf([CERTIFICATES])}"`);
+});
+
+test('the list leaves out folders that the agent names with their digest, and no others', async () => {
+  const links = Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`creds/${n}.creds`, `link ${n}`]));
+  const { read } = await startWithFiles({ 'edge-1': [CERTIFICATES, set('bus-config', { start: '1', ...links })] });
+  const whole = (await read('/systemFiles')).body.systemFiles as SystemFileSetView[];
+  const known = knownFolders(whole);
+  expect(known).toMatch(/^bus-config\/creds:[0-9a-f]{16}$/);
+  const short = await read(`/systemFiles?known=${known}`);
+  expect(short.body.systemFiles).toEqual([
+    whole[0],
+    { name: 'bus-config', files: whole[1]?.files.slice(0, 1), kept: ['creds'] },
+  ]);
+  expect(short.headers.etag).toBe((await read('/systemFiles')).headers.etag);
+  for (const wrong of ['bus-config/creds:0123456789abcdef', known.replace('bus-config', 'certificates'), 'x', ',,:/'])
+    expect((await read(`/systemFiles?known=${wrong}`)).body.systemFiles).toEqual(whole);
 });
 
 describe('content', () => {

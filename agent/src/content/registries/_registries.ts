@@ -19,8 +19,9 @@ import { sampleImage } from '../../../../hack/sample.ts';
 import { createTestAgent, runAgent } from '../../_agent.ts';
 import type { Agent } from '../../app.ts';
 import type { AgentDependencies } from '../../dependencies.ts';
+import type { CompleteEngine } from '../../engine-port/engine.ts';
 import { cleanUp } from '../../engines/_contract.ts';
-import { DockerEngine } from '../../engines/docker/engine.ts';
+import { openEngine } from '../../engines/open.ts';
 import { FakeController } from '../../link/_fake-controller.ts';
 import { bufferedSink, createLog } from '../../machine/log.ts';
 import { localMachine } from '../../machine/machine.ts';
@@ -90,7 +91,7 @@ export async function startEngine(
 export interface AgentFixture extends AsyncDisposable {
   readonly agent: Agent;
   readonly controller: FakeController;
-  readonly engine: DockerEngine;
+  readonly engine: CompleteEngine;
   /** all that the agent has logged */
   readonly logged: () => string;
 }
@@ -109,13 +110,13 @@ export async function createAgentFixture(
     logged += line;
   });
   const controller = await new FakeController().listen();
-  let engine: DockerEngine | undefined;
+  let engine: CompleteEngine | undefined;
   const agent = createTestAgent({
     folder,
     random: SHORT_PAUSES,
     log: createLog(sink),
     engine: (instance) => {
-      engine = new DockerEngine({ url: engineUrl, instance });
+      engine = openEngine({ url: engineUrl, instance });
       return engine;
     },
     machine: localMachine(folder),
@@ -126,11 +127,11 @@ export async function createAgentFixture(
   return {
     agent,
     controller,
-    engine: engine as DockerEngine,
+    engine: engine as CompleteEngine,
     logged: () => logged,
     async [Symbol.asyncDispose]() {
       await end();
-      await cleanUp(engine as DockerEngine);
+      await cleanUp(engine as CompleteEngine);
       await controller.close();
       rmSync(folder, { recursive: true, force: true });
     },

@@ -100,6 +100,48 @@ test('one changed file is one fetched file, in one request', async () => {
   await isComplete();
 });
 
+/** The files of a server of the message bus with 20 links. */
+const busConfig = (text: string, more: Record<string, string> = {}): FileSetTexts => ({
+  name: 'bus-config',
+  files: {
+    'server.conf': text,
+    ...Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`creds/${n}.creds`, `link ${n}`])),
+    ...more,
+  },
+});
+
+test('a large folder that is here is not listed again, and its files stay', async () => {
+  const known = () =>
+    controller.requests.flatMap(({ path, query }) => (path === '/agent/systemFiles' ? [query.get('known') ?? ''] : []));
+  want([busConfig('one')], [view('system:bus-config')]);
+  await provision();
+  await runs();
+  want([busConfig('two')]);
+  await until('the other file', () => text('bus-config/server.conf') === 'two');
+  expect(known().map((each) => each.slice(0, 17))).toEqual(['', 'bus-config/creds:']);
+  expect(asked()[1]).toHaveLength(1);
+  expect(readdirSync(join(await source(), 'creds'))).toHaveLength(20);
+  await isComplete();
+  // Another file of the folder lists all of them again.
+  want([busConfig('three', { 'creds/0.creds': 'another' })]);
+  await until('the other files', () => text('bus-config/creds/0.creds') === 'another');
+  expect(asked()[2]).toHaveLength(2);
+  expect(text('bus-config/creds/19.creds')).toBe('link 19');
+  await isComplete();
+});
+
+test('a list that keeps a folder which the agent does not have is not taken', async () => {
+  want([busConfig('one')], [view('system:bus-config')]);
+  await provision();
+  await runs();
+  await isComplete();
+  const { systemFiles: before } = controller.due;
+  const [server] = fileSetView(busConfig('two')).files;
+  controller.change({ systemFileList: [{ name: 'bus-config', files: [server], kept: ['links'] }] });
+  await until('the refusal', () => agent.connection.error.includes('systemFiles that cannot be read'));
+  expect([text('bus-config/server.conf'), controller.said.systemFiles?.digest]).toEqual(['one', before]);
+});
+
 test('a microservice waits for a set that has not arrived, in the words of the system, and runs when it has', async () => {
   controller.fault = unlessContent('cut');
   want([certificates(1)], [view('system:certificates')]);

@@ -46,16 +46,19 @@ function inputsOf(accounts: readonly Given[]) {
     key: () => base64('k'.repeat(32)),
     secret: (name) => secrets.get(name),
     upstreamNode: () => undefined,
-    bus: makeBusLookups({
-      usersOfNode: () => users,
-      accounts: () => all.map((name) => ({ name, secret: `account-${name}` })),
-    }),
+    bus: makeBusLookups(
+      { usersOfNode: () => users, accounts: () => all.map((name) => ({ name, secret: `account-${name}` })) },
+      (name) => secrets.get(name),
+    ),
   };
   return inputs;
 }
 
 const within = (accounts: readonly Given[], links: number, characters = 2 ** 30) => {
-  const found = linkedAccounts(NODE, 'server', inputsOf(accounts), { hasUpstream: true, room: { links, characters } });
+  const found = linkedAccounts(NODE, 'server', inputsOf(accounts).bus, {
+    hasUpstream: true,
+    room: { links, characters },
+  });
   const linked = found.accounts.filter(({ creds }) => creds).map(({ name }) => name);
   return { ...found, names: found.accounts.map(({ name }) => name), linked };
 };

@@ -1,8 +1,7 @@
 import type { EdgeNode } from '../../../api/v3/index.ts';
-import type { BusLookups, BusUserRef } from '../../../rules/bus-lookups.ts';
+import type { BusLookups } from '../../../rules/bus-lookups.ts';
 import { v3Name } from '../../../rules/names.ts';
 import { onceEach } from '../../../rules/once-each.ts';
-import type { PartInputs } from '../../../rules/part.ts';
 import { compareTexts } from '../../../rules/precedence.ts';
 import type { Base64ByKey } from '../../../rules/system-files.ts';
 import { tokensFile } from '../../../wire/bus.ts';
@@ -57,7 +56,7 @@ export interface AccountRoom {
 export function linkedAccounts(
   node: EdgeNode,
   mode: BusMode,
-  { bus, secret }: Pick<PartInputs, 'secret'> & { bus: BusLookups },
+  bus: BusLookups,
   { hasUpstream, room }: { hasUpstream: boolean; room: AccountRoom },
 ): NodeAccounts {
   const users = new Map(bus.usersOfNode(v3Name(node)).map((user) => [user.account, user]));
@@ -69,12 +68,14 @@ export function linkedAccounts(
   }
   const found: FoundAccount[] = [];
   for (const ref of all.values()) {
-    const content = secret(ref.secret);
+    const content = ref.content();
     const signed = content && signedIn(content);
     if (!signed) continue;
     const user = users.get(ref.name);
-    const creds = user && !user.isOfSystem && hasUpstream ? secret(user.secret)?.creds : undefined;
-    found.push({ name: ref.name, signed, user, creds });
+    // A look-up: the order of many accounts asks for it again and again.
+    const isOfSystem = user?.isOfSystem === true;
+    const creds = user && !isOfSystem && hasUpstream ? user.content()?.creds : undefined;
+    found.push({ name: ref.name, signed, isOfSystem, since: user?.createdAt ?? LATER, creds });
   }
   found.sort((a, b) => compareTexts(a.name, b.name));
   const { leftOut, unlinked } = beyond(found, room);
@@ -94,8 +95,10 @@ export function linkedAccounts(
 interface FoundAccount {
   name: string;
   signed: SignedAccount;
-  /** the user of the account on the node */
-  user: BusUserRef | undefined;
+  /** the user of the account on the node tells the server */
+  isOfSystem: boolean;
+  /** since when that user exists, RFC 3339 */
+  since: string;
   creds: string | undefined;
 }
 
@@ -130,9 +133,7 @@ const sizeOf = ({ line }: SignedAccount, creds = '') => Math.ceil(line.length / 
 
 /** The system first, then who has a user on the node for the longest time. */
 const byAge = (a: FoundAccount, b: FoundAccount) =>
-  Number(b.user?.isOfSystem ?? false) - Number(a.user?.isOfSystem ?? false) ||
-  compareTexts(a.user?.createdAt ?? LATER, b.user?.createdAt ?? LATER) ||
-  compareTexts(a.name, b.name);
+  Number(b.isOfSystem) - Number(a.isOfSystem) || compareTexts(a.since, b.since) || compareTexts(a.name, b.name);
 
 /** After every time. */
 const LATER = '~';

@@ -41,7 +41,7 @@ function makeServer(count: number) {
     key: () => base64('k'.repeat(32)),
     secret: (name) => secrets.get(name),
     upstreamNode: () => undefined,
-    bus: makeBusLookups({ usersOfNode: () => users, accounts: () => refs }),
+    bus: makeBusLookups({ usersOfNode: () => users, accounts: () => refs }, (name) => secrets.get(name)),
   };
   const wants = BUS_SERVER.wants(makeNode({ name: 'gw-1', spec: { busMode: 'server' } }), {
     isBusEnabled: true,

@@ -61,22 +61,26 @@ function inputsOf({ accounts = {}, hub, lost = [], key = 'k'.repeat(32), operato
     ),
   };
   const refs = Object.keys(all).map((name) => ({ name, secret: `account-${name}` }));
+  const secret = (name: string) => (lost.includes(name) ? undefined : secrets[name]);
   const inputs: PartInputs = {
     key: () => (lost.includes('key') ? undefined : base64(key)),
-    secret: (name) => (lost.includes(name) ? undefined : secrets[name]),
+    secret,
     upstreamNode: (name) =>
       name === 'gw-9' ? makeNode({ name, spec: { host: 'gw-9.example', busLeafPort: 7000 } }) : undefined,
-    bus: makeBusLookups({
-      hub: () => hub && { ...hubSettings({ spec: hub }), host: hub.host },
-      usersOfNode: () => [
-        { name: 'admin', account: 'SYS-leaf-gw-1', secret: 'user-system', isOfSystem: true },
-        ...Object.entries(accounts).flatMap(([name, { leafUser }]) =>
-          leafUser ? [{ name: 'leaf-gw-1', account: name, secret: `user-${name}` }] : [],
-        ),
-      ],
-      account: (name) => refs.find((one) => one.name === name),
-      accounts: () => refs,
-    }),
+    bus: makeBusLookups(
+      {
+        hub: () => hub && { ...hubSettings({ spec: hub }), host: hub.host },
+        usersOfNode: () => [
+          { name: 'admin', account: 'SYS-leaf-gw-1', secret: 'user-system', isOfSystem: true },
+          ...Object.entries(accounts).flatMap(([name, { leafUser }]) =>
+            leafUser ? [{ name: 'leaf-gw-1', account: name, secret: `user-${name}` }] : [],
+          ),
+        ],
+        account: (name) => refs.find((one) => one.name === name),
+        accounts: () => refs,
+      },
+      secret,
+    ),
   };
   return inputs;
 }

@@ -116,11 +116,11 @@ function filesOf(node: EdgeNode, mode: BusMode, { bus, key, secret, upstreamNode
   const store = key(STORE_KEY);
   const system = bus && systemOf(bus, node);
   const ca = node.spec.busClientTls ? secret(BUS_CA.secret)?.[BUS_CA.key] : undefined;
-  const systemUser = system && secret(system.secret)?.creds;
+  const systemUser = system?.content()?.creds;
   if (!bus) return { sets: [], lacks: lacks('the message bus is off: set BUS_ENABLED') };
   if (operators.length === 0) return { sets: [], lacks: lacks('the operator of the message bus is not made yet') };
   const upstreams = upstreamsOf(node, { bus, upstreamNode });
-  const found = linkedAccounts(node, mode, { bus, secret }, { hasUpstream: upstreams.length > 0, room: ROOM });
+  const found = linkedAccounts(node, mode, bus, { hasUpstream: upstreams.length > 0, room: ROOM });
   const { accounts } = found;
   const systemAccount = system && accounts.find(({ name }) => name === system.account);
   if (!systemUser || !systemAccount || !store)
@@ -143,7 +143,7 @@ function filesOf(node: EdgeNode, mode: BusMode, { bus, key, secret, upstreamNode
       {
         name: BUS_SETS.config,
         files: {
-          [BUS_FILES.config]: base64(serverConfig({ ...config, resolver })),
+          [BUS_FILES.config]: configContent({ ...config, resolver }),
           [BUS_FILES.start]: base64(`${hash('sha256', started)}\n`),
           ...tokens,
           ...Object.fromEntries(credentials),
@@ -266,7 +266,7 @@ const lastLinks = new WeakMap<object, { to: string; link: ServerRemote }>();
 
 function linksTo(urls: readonly string[], accounts: readonly NodeAccount[]): ServerRemote[] {
   const to = urls.join();
-  return accounts.map(({ publicKey, signed, imported }) => {
+  const links = accounts.map(({ publicKey, signed, imported }) => {
     const known = imported.length === 0 ? lastLinks.get(signed) : undefined;
     if (known?.to === to) return known.link;
     const link: ServerRemote = {
@@ -280,6 +280,27 @@ function linksTo(urls: readonly string[], accounts: readonly NodeAccount[]): Ser
     if (imported.length === 0) lastLinks.set(signed, { to, link });
     return link;
   });
+  if (!isSameList(links, lastList)) lastList = links;
+  return lastList;
+}
+
+/** The list of links that was made last: servers with all accounts have the same, and few edits change it. */
+let lastList: ServerRemote[] = [];
+
+const isSameList = <T>(list: readonly T[], other: readonly T[]): boolean =>
+  list.length === other.length && list.every((one, i) => one === other[i]);
+
+/** The last configuration with each list of links, by its text without them. */
+const lastConfigs = new WeakMap<object, { rest: string; content: string }>();
+
+function configContent(input: ServerConfigInput): string {
+  const { remotes = [] } = input;
+  const rest = serverConfig({ ...input, remotes: [] });
+  const last = lastConfigs.get(remotes);
+  if (last?.rest === rest) return last.content;
+  const content = base64(serverConfig(input));
+  lastConfigs.set(remotes, { rest, content });
+  return content;
 }
 
 const tlsOf = (set: string) => ({
@@ -297,25 +318,26 @@ const credentialsFile = (publicKey: string) => `creds/${publicKey}.creds`;
 
 /** Tokens in files by the first characters of their keys: one changed token is one small file on the link. */
 function tokenFiles(accounts: readonly NodeAccount[]): Record<string, string> {
-  const lines = new Map<string, string[]>();
+  const files = new Map<string, NodeAccount['signed'][]>();
   for (const { signed } of accounts) {
-    const ofFile = lines.get(signed.file);
-    if (ofFile) ofFile.push(signed.line);
-    else lines.set(signed.file, [signed.line]);
+    const ofFile = files.get(signed.file);
+    if (ofFile) ofFile.push(signed);
+    else files.set(signed.file, [signed]);
   }
-  return Object.fromEntries([...lines].map(([file, texts]) => [file, contentOf(file, texts.sort())]));
+  return Object.fromEntries([...files].map(([file, signed]) => [file, contentOf(file, signed)]));
 }
 
 /** Files of fewer lines are made as fast as they are compared. */
 const FEW_LINES = 4;
 /** The last content of each file of many lines: servers with all accounts have the same, and an edit changes one of them. */
-const lastContents = new Map<string, { lines: readonly string[]; content: string }>();
+const lastContents = new Map<string, { signed: NodeAccount['signed'][]; content: string }>();
 
-function contentOf(file: string, lines: readonly string[]): string {
+function contentOf(file: string, signed: NodeAccount['signed'][]): string {
   const last = lastContents.get(file);
-  if (last?.lines.length === lines.length && lines.every((line, i) => line === last.lines[i])) return last.content;
+  if (last && isSameList(signed, last.signed)) return last.content;
+  const lines = signed.map(({ line }) => line).sort();
   const content = base64(lines.join(''));
-  if (lines.length > FEW_LINES) lastContents.set(file, { lines, content });
+  if (lines.length > FEW_LINES) lastContents.set(file, { signed, content });
   return content;
 }
 

@@ -172,7 +172,7 @@ function leafnodesOf({ mode, address = '0.0.0.0', leafs, remotes = [] }: ServerC
     }),
     // A server of a node has it from its start: no reload changes it, and the first link comes by a reload.
     ...((mode !== 'hub' || remotes.length > 0) && { reconnect: LEAF_RECONNECT }),
-    ...(remotes.length > 0 && { remotes: remotes.map(printedRemote) }),
+    ...(remotes.length > 0 && { remotes: printedRemotes(remotes) }),
   };
 }
 
@@ -202,8 +202,11 @@ const remoteOf = ({ urls, account, credentials, tls, denyImports, denyExports }:
 });
 
 const REMOTE_INDENT = '    ';
-/** A server with many accounts has a link for each, and an edit concerns one. */
+/** A server with many accounts has a link for each, and an edit concerns one, or none of them. */
 const printedRemote = onceEach((remote: ServerRemote) => new Bare(printed(remoteOf(remote), REMOTE_INDENT)));
+const printedRemotes = onceEach(
+  (remotes: readonly ServerRemote[]) => new Bare(printed(remotes.map(printedRemote), '  ')),
+);
 
 /** One member a line, which a person can read and compare. */
 function print(members: { readonly [key: string]: Value | undefined }, indent = ''): string {
