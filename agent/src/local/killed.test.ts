@@ -26,14 +26,13 @@ interface Defined {
   readonly ownProblems: readonly string[];
 }
 
-const base = { clock: systemClock(), log: silentLog, changed: () => {} };
-const registryBase = { ...base, policy: () => ({}), usersOf: () => [] };
+const base = { clock: systemClock(), log: silentLog, changed: () => {}, policy: () => ({}) };
 const empty = (folder: string) => openRows(join(folder, 'none'), localArtifactSchema);
 
 const KINDS: Record<string, (folder: string) => Defined> = {
   'a registry': (folder) => {
     const rows = openRows(join(folder, 'rows'), localRegistrySchema);
-    const registries = new LocalRegistries({ ...registryBase, rows });
+    const registries = new LocalRegistries({ ...base, rows, usersOf: () => [] });
     const manifest = { type: 'oci', url: 'registry.example', isPublic: false, username: 'ann', userEmail: '' } as const;
     return {
       define: (version) =>
@@ -69,7 +68,7 @@ const KINDS: Record<string, (folder: string) => Defined> = {
           ...base,
           rows: { models: empty(folder), knowledge: empty(folder), [kind]: rows },
           registries: new LocalRegistries({
-            ...registryBase,
+            ...{ ...base, usersOf: () => [] },
             rows: openRows(join(folder, 'registries'), localRegistrySchema),
           }),
           contents: { items: () => [], pull: async () => {}, removeContent: () => {} },
