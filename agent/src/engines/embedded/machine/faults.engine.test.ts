@@ -10,7 +10,7 @@ import { shellImage } from '../../../../../hack/shell-image.ts';
 import type {} from '../../../../../hack/testing/provided.ts';
 import { temporaryFolder } from '../../../../../testing/temporary-folder.ts';
 import type { EngineFacts } from '../../../engine-port/facts.ts';
-import { findContainer, makeSpec, prepare, until } from '../../_contract.ts';
+import { findContainer, INSTANCE, makeSpec, prepare, until } from '../../_contract.ts';
 import { EmbeddedEngine } from '../engine.ts';
 import { pauseArchive } from './pause-image.ts';
 
@@ -50,7 +50,7 @@ async function counting(command = COUNT) {
 
 async function lines(id: string): Promise<number[]> {
   const numbers: number[] = [];
-  for await (const { line } of engine.logs(id, { tail: -1 })) numbers.push(Number(line.replace('line ', '')));
+  for await (const { line } of engine.logs(id, { tail: Infinity })) numbers.push(Number(line.replace('line ', '')));
   return numbers;
 }
 
@@ -60,7 +60,7 @@ describe.runIf(runsHere())('the containerd of the agent', () => {
   beforeAll(async () => {
     containerd = await startContainerd({ dir: join(folder, 'engine') });
     ({ reference } = await pushImage(inject('registryUrl'), 'faults/shell', '1', shellImage()));
-    engine = new EmbeddedEngine({ url: containerd.url, instance: 'f'.repeat(32) });
+    engine = new EmbeddedEngine({ url: containerd.url, instance: INSTANCE });
     facts = await prepare(engine, reference);
   }, 120_000);
   afterAll(() => containerd?.stop(), 60_000);
@@ -162,7 +162,7 @@ describe.runIf(runsHere())('the containerd of the agent', () => {
   );
 
   nightly(
-    'gives its socket to another user, and takes it back when it starts',
+    'takes its socket back from another user when it starts',
     async () => {
       chownSync(containerd.socket, 65534, 65534);
       await containerd.halt();
