@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
-import { chownSync, readFileSync, writeFileSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { chownSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -159,6 +160,33 @@ describe.runIf(runsHere())('the containerd of the agent', () => {
       await engine.pull({ reference, platform: '' });
     },
     120_000,
+  );
+
+  nightly(
+    'has a full disk: a pull says so, a container runs on, and with room the pull succeeds',
+    async () => {
+      const disk = join(folder, 'disk');
+      mkdirSync(disk);
+      await run('mount', ['-t', 'tmpfs', '-o', 'size=64m', 'tmpfs', disk]);
+      onTestFinished(async () => void (await run('umount', ['--lazy', disk])));
+      const small = await startContainerd({ dir: disk });
+      onTestFinished(() => small.stop());
+      const onSmall = new EmbeddedEngine({ url: small.url, instance: INSTANCE });
+      const itsFacts = await prepare(onSmall, reference);
+      const { id } = await onSmall.create(makeSpec({ facts: itsFacts, view: { imageId: reference } }));
+      await onSmall.start(id);
+      const filler = join(disk, 'filler');
+      await run('dd', ['if=/dev/zero', `of=${filler}`, 'bs=1M']).catch(() => {});
+      const files = [{ path: '/tmp/some', content: randomBytes(1024 ** 2) }];
+      const { reference: other } = await pushImage(inject('registryUrl'), 'faults/other', '1', shellImage({ files }));
+      await expect(onSmall.pull({ reference: other, platform: '' })).rejects.toThrow(/no space left/);
+      expect(await onSmall.processOf(id)).toBeGreaterThan(0);
+      rmSync(filler);
+      await onSmall.pull({ reference: other, platform: '' });
+      await onSmall.stop(id, 0);
+      await onSmall.remove(id);
+    },
+    300_000,
   );
 
   nightly(
