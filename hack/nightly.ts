@@ -288,6 +288,12 @@ const RUNS: readonly Run[] = [
     command: tests('engine', 'hack/package/machine.engine.test.ts'),
   },
   {
+    name: 'own-engine',
+    about:
+      "the agent's own engine on a fresh Debian without a network: upgrades, kills, reboot, removal, purge; its faults: a minute of silence, an upgrade to containerd 2, a lost pull",
+    command: tests('engine', 'hack/package/own-engine.engine.test.ts', 'agent/src/engines/embedded/machine'),
+  },
+  {
     name: 'machines',
     about:
       'fresh Debian machines: installed by one line, engine later, reboot, upgrade, purge, podman, IPv6, read-only root',
