@@ -136,6 +136,12 @@ const RUNS: readonly Run[] = [
     ),
   },
   {
+    name: 'containerd-2',
+    about: "the contract of engines on the agent's own engine with containerd 2, which is built in some minutes",
+    command: tests('engine', 'agent/src/engines'),
+    env: { SKERRY_ENGINE: 'embedded', SKERRY_CONTAINERD: '2' },
+  },
+  {
     name: 'agent-engines',
     about: 'every test of the agent on every engine',
     command: tests('engine', 'agent/src/agent.engine.test.ts'),
