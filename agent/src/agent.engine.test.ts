@@ -10,7 +10,7 @@ import { Home } from './_home.ts';
 import { untilRuns, webView } from './_web.ts';
 import type { Container } from './engine-port/container.ts';
 import { until } from './engines/_contract.ts';
-import { outsideOf } from './engines/_outside.ts';
+import { outsideOf, suiteEngines, type TestEngine } from './engines/_outside.ts';
 import { FakeController, type View } from './link/_fake-controller.ts';
 import { readText } from './machine/disk.ts';
 
@@ -23,7 +23,7 @@ const registry = new URL(inject('registryUrl')).host;
 const image = (tag: string) => `${registry}/agent/sample:${tag}`;
 
 /** The engine of the current tests. */
-let on: { kind: 'docker' | 'podman'; url: string };
+let on: TestEngine;
 let controller: FakeController;
 let home: Home;
 let uuid: string;
@@ -81,7 +81,7 @@ const onlyContainer = () =>
 const greeting = async () => (await (await fetch(`http://127.0.0.1:${external}/`)).text()).trim();
 const untilGreeting = (wanted: string) => until(`the greeting "${wanted}"`, async () => (await greeting()) === wanted);
 
-for (const [place, { kind, url }] of inject('engines').entries())
+for (const [place, { kind, url }] of suiteEngines().entries())
   describe(kind, () => {
     const more = place === 0 || process.env.SKERRY_NIGHTLY ? test : () => {};
     const nightly = process.env.SKERRY_NIGHTLY ? test : () => {};

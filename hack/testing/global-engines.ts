@@ -21,11 +21,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const [engines, containerds] = await Promise.allSettled([others, own]);
   if (engines.status === 'fulfilled') started.defer(engines.value.stop);
   for (const each of [engines, containerds]) if (each.status === 'rejected') throw each.reason;
-  if (engines.status === 'fulfilled' && containerds.status === 'fulfilled') {
-    const every = [...engines.value.engines, ...containerds.value];
-    project.provide('everyEngine', every);
-    if (process.env.SKERRY_NIGHTLY || asked === 'embedded') project.provide('engines', every);
-  }
+  if (engines.status === 'fulfilled' && containerds.status === 'fulfilled')
+    project.provide('everyEngine', [...engines.value.engines, ...containerds.value]);
   const owned = started.move();
   return () => owned.disposeAsync();
 }

@@ -1,5 +1,7 @@
 import { spawnSync } from 'node:child_process';
+import { inject } from 'vitest';
 import { callEngine } from '../../../hack/engine-api.ts';
+import type {} from '../../../hack/testing/provided.ts';
 import type { CompleteEngine } from '../engine-port/engine.ts';
 import { DockerEngine } from './docker/engine.ts';
 import { Containerd } from './embedded/client.ts';
@@ -7,7 +9,7 @@ import { EmbeddedEngine } from './embedded/engine.ts';
 import { ImageStore } from './embedded/image-store.ts';
 import { startedAt } from './embedded/machine/started.ts';
 import { recordPlaces } from './embedded/places.ts';
-import { Records } from './embedded/record.ts';
+import { ContainerRecords } from './embedded/record.ts';
 import { CONTAINERD } from './embedded/wire/containerd.ts';
 import { CRI } from './embedded/wire/cri.ts';
 
@@ -16,6 +18,13 @@ export interface TestEngine {
   kind: 'docker' | 'podman' | 'embedded';
   url: string;
 }
+
+/** The engines of suites whose promises the contract represents by day: the agent's own is among them at night, or alone. */
+export const suiteEngines = (): TestEngine[] => {
+  const { SKERRY_NIGHTLY, SKERRY_ENGINE } = process.env;
+  const withOwn = SKERRY_NIGHTLY || SKERRY_ENGINE === 'embedded';
+  return inject('everyEngine').filter(({ kind }) => kind !== 'embedded' || withOwn);
+};
 
 /** The adapter of an engine. */
 export const openTestEngine = ({ kind, url }: TestEngine, instance: string): CompleteEngine =>
@@ -73,7 +82,7 @@ function outsideOfDocker(url: string): Outside {
 
 function outsideOfContainerd(url: string): Outside {
   const containerd = new Containerd(url);
-  const records = new Records(containerd);
+  const records = new ContainerRecords(containerd);
   const started = startedAt(url.replace('unix://', ''));
   if (!started) throw new Error(`no containerd was prepared at ${url}`);
   return {

@@ -16,6 +16,7 @@ import { createTestAgent } from '../_agent.ts';
 import { parseConfig } from '../domain/config.ts';
 import type { CompleteEngine } from '../engine-port/engine.ts';
 import { cleanUp, until } from '../engines/_contract.ts';
+import { suiteEngines } from '../engines/_outside.ts';
 import { openEngine } from '../engines/open.ts';
 import { FakeController } from '../link/_fake-controller.ts';
 import { systemClock } from '../machine/clock.ts';
@@ -118,7 +119,7 @@ async function startAgent(url: string) {
 const outOf = (messages: readonly ExecText[], stream = 'stdout') =>
   messages.flatMap((each) => (each.stream === stream ? [each.line] : [])).join('');
 
-for (const { kind, url } of inject('engines'))
+for (const { kind, url } of suiteEngines())
   describe(kind, () => {
     let local: Awaited<ReturnType<typeof startAgent>>;
     beforeAll(async () => {

@@ -12,8 +12,9 @@ import { anyJson, integer, object, oneOf, text } from '../../../src/api/schema.t
 import { imageReference } from '../../../src/api/v3/microservice.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import { yamlText } from '../../../src/yaml/text.ts';
+import { MANIFEST_VERSION } from '../domain/names.ts';
 import { CONTROL_PLANE_NAME } from './control-plane.ts';
-import { invalidManifest, MANIFEST_VERSION, readManifestDocument } from './documents.ts';
+import { invalidManifest, readManifestDocument } from './documents.ts';
 import { viewOf } from './manifest.ts';
 
 /** A text that may be a secret, or that is none of anybody's business. */

@@ -26,7 +26,7 @@ interface Defined {
   readonly ownProblems: readonly string[];
 }
 
-const base = { clock: systemClock(), log: silentLog, changed: () => {} };
+const base = { clock: systemClock(), log: silentLog, changed: () => {}, policy: () => ({}) };
 const empty = (folder: string) => openRows(join(folder, 'none'), localArtifactSchema);
 
 const KINDS: Record<string, (folder: string) => Defined> = {

@@ -8,6 +8,7 @@ import { ofFormerRun, seenRun } from '../domain/runs.ts';
 import type { Container } from '../engine-port/container.ts';
 import type { LogOptions } from '../engine-port/logs.ts';
 import { cleanUp, findContainer, INSTANCE, makeSpec, prepare, until } from '../engines/_contract.ts';
+import { suiteEngines } from '../engines/_outside.ts';
 import { openEngine } from '../engines/open.ts';
 import { systemClock } from '../machine/clock.ts';
 import { ownLimits } from '../machine/machine.ts';
@@ -24,7 +25,7 @@ beforeAll(() => pushImage(inject('registryUrl'), 'sessions/shell', '1', shellIma
 const CRASHING = 'n=0; test -e /n && read n < /n; n=$((n+1)); echo $n > /n; echo $n; sleep 1; exit 1';
 const RUNS = 3;
 
-for (const { kind, url } of inject('engines'))
+for (const { kind, url } of suiteEngines())
   describe(kind, () => {
     test('a followed log has each line of a container that ends every second, and each former run its own', async () => {
       const engine = openEngine({ url, instance: INSTANCE });

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { z } from 'zod';
 import { jsonOr } from '../domain/json.ts';
 import { isPlainName } from '../domain/names.ts';
-import { listDirectory, readText, removeDurably, writeDurably } from '../machine/disk.ts';
+import { listDirectory, readText, removeDurably, removePath, writeDurably } from '../machine/disk.ts';
 
 /**
  * Rows of state that exist on this machine alone, a file each: what is damaged in one leaves the others.

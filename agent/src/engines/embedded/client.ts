@@ -1,24 +1,24 @@
 import { translated } from './errors.ts';
 import { GrpcConnection } from './wire/grpc.ts';
-import { decode, encode, type Message, type Of, type Sent } from './wire/protobuf.ts';
+import { decode, encode, type Message, type Of, type Given } from './wire/protobuf.ts';
 
 /** The namespace of containerd in which CRI keeps what it makes, and the agent's own: the records of its containers. */
 export const CRI_NAMESPACE = 'k8s.io';
 export const RECORD_NAMESPACE = 'skerry';
 
 /** A call of a service: its path, and the messages both ways. */
-export interface Method<Q extends Message, A extends Message> {
+export interface ContainerdMethod<Q extends Message, A extends Message> {
   readonly path: string;
   readonly request: Q;
   readonly answer: A;
 }
 
-export interface CallOptions {
+export interface ContainerdCallOptions {
   namespace?: string;
   signal?: AbortSignal | undefined;
   /** milliseconds; 0: as long as it takes */
   deadline?: number;
-  /** what is written belongs to it until it ends */
+  /** keeps written content until it ends */
   lease?: string;
 }
 
@@ -36,9 +36,9 @@ export class Containerd {
 
   /** Sends a request, and returns the one answer. */
   async call<Q extends Message, A extends Message>(
-    method: Method<Q, A>,
-    request: Sent<Of<Q>>,
-    options: CallOptions = {},
+    method: ContainerdMethod<Q, A>,
+    request: Given<Of<Q>>,
+    options: ContainerdCallOptions = {},
   ): Promise<Of<A>> {
     let answer: Of<A> | undefined;
     for await (const each of this.exchange(method, [request], { deadline: DEADLINE, ...options })) answer = each;
@@ -47,9 +47,9 @@ export class Containerd {
 
   /** Sends requests, and yields the answers as they come. */
   async *exchange<Q extends Message, A extends Message>(
-    { path, request, answer }: Method<Q, A>,
-    requests: AsyncIterable<Sent<Of<Q>>> | Iterable<Sent<Of<Q>>>,
-    { namespace = CRI_NAMESPACE, signal, deadline = 0, lease }: CallOptions = {},
+    { path, request, answer }: ContainerdMethod<Q, A>,
+    requests: AsyncIterable<Given<Of<Q>>> | Iterable<Given<Of<Q>>>,
+    { namespace = CRI_NAMESPACE, signal, deadline = 0, lease }: ContainerdCallOptions = {},
   ): AsyncGenerator<Of<A>> {
     const headers = { 'containerd-namespace': namespace, ...(lease && { 'containerd-lease': lease }) };
     async function* encoded() {

@@ -1,9 +1,9 @@
 import type { ContainerRecord } from './record.ts';
 import { namespacesOf, RECORD_LABEL } from './sandbox-config.ts';
 import type { containerConfig } from './wire/cri.ts';
-import type { Of, Sent } from './wire/protobuf.ts';
+import type { Of, Given } from './wire/protobuf.ts';
 
-export type ContainerConfig = Sent<Of<typeof containerConfig>>;
+export type ContainerConfig = Given<Of<typeof containerConfig>>;
 
 const MIB = 1024 * 1024;
 const CPU_PERIOD = 100_000;

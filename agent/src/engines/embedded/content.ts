@@ -9,14 +9,18 @@ import { CONTAINERD, WRITE_ACTIONS } from './wire/containerd.ts';
 const DOCUMENT_LIMIT = 4 * 1024 * 1024;
 const PIECE = 1024 * 1024;
 
-export interface Written {
+export interface WrittenContent {
   digest: string;
   size: number;
   /** the first bytes */
   head: Buffer;
 }
 
-export async function readDocument(containerd: Containerd, digest: string, signal?: AbortSignal): Promise<unknown> {
+export async function readContentDocument(
+  containerd: Containerd,
+  digest: string,
+  signal?: AbortSignal,
+): Promise<unknown> {
   const pieces: Buffer[] = [];
   const request = { digest, offset: 0, size: DOCUMENT_LIMIT };
   for await (const { data } of containerd.exchange(CONTAINERD.readContent, [request], { signal, deadline: 30_000 }))
@@ -29,7 +33,7 @@ export async function writeContent(
   containerd: Containerd,
   bytes: AsyncIterable<Buffer> | Iterable<Buffer>,
   { lease, labels = {}, signal }: { lease: string; labels?: Record<string, string>; signal?: AbortSignal | undefined },
-): Promise<Written> {
+): Promise<WrittenContent> {
   const ref = `skerry-${randomUUID()}`;
   const hash = createHash('sha256');
   let size = 0;
@@ -61,7 +65,7 @@ export async function writeContent(
 
 const HOUR = 3_600_000;
 
-/** Keeps what is written meanwhile from being removed as unused. */
+/** Keeps content that is written meanwhile from being removed as unused. */
 export async function withLease<T>(containerd: Containerd, act: (lease: string) => Promise<T>): Promise<T> {
   const id = `skerry-${randomUUID()}`;
   const expiry = new Date(Date.now() + HOUR).toISOString();

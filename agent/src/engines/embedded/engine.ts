@@ -19,19 +19,19 @@ import { Containerd } from './client.ts';
 import { cpusIn } from './cpus.ts';
 import { isCode } from './errors.ts';
 import { seenEvents } from './events.ts';
-import { endExec, startExec } from './exec.ts';
+import { endContainerExec, startContainerExec } from './exec.ts';
 import { HealthProbes } from './health-probes.ts';
 import { ImageStore, inUse, namesToRemove, sortedNames } from './image-store.ts';
-import { loadArchive } from './load-images.ts';
-import { isFull, readLog, replaceLog } from './log-file.ts';
+import { importArchive } from './load-images.ts';
+import { isLogFull, readLogFiles, replaceLog } from './log-file.ts';
 import type { StartedContainerd } from './machine/started.ts';
 import { startedAt } from './machine/started.ts';
 import { ensurePause } from './pause.ts';
 import { type RecordPlaces, recordPlaces } from './places.ts';
-import { enginePull } from './pull-image.ts';
-import { type Observed, toContainer } from './read-container.ts';
-import { type ContainerRecord, Records } from './record.ts';
-import { Runs } from './runs.ts';
+import { containerdPull } from './pull-image.ts';
+import { type ObservedRun, containerFrom } from './read-container.ts';
+import { type ContainerRecord, ContainerRecords } from './record.ts';
+import { RecordRuns } from './runs.ts';
 import { Turns } from './turns.ts';
 import { CONTAINERD, TASK_STATES } from './wire/containerd.ts';
 import { CONTAINER_STATES, CRI } from './wire/cri.ts';
@@ -52,12 +52,12 @@ const LOG_EVERY = 1000;
 const NOTICED = 2000;
 const LOOK_EVERY = 20;
 
-/** What is known once the engine is connected. */
+/** The parts of the adapter that need a connection. */
 interface Connected {
   started: StartedContainerd;
   places: RecordPlaces;
   images: ImageStore;
-  runs: Runs;
+  runs: RecordRuns;
   health: HealthProbes;
 }
 
@@ -71,20 +71,22 @@ export class EmbeddedEngine implements CompleteEngine {
   readonly #bridgeCidr: string | undefined;
   #instance: string;
   readonly #containerd: Containerd;
-  readonly #records: Records;
+  readonly #records: ContainerRecords;
   readonly #creations = new Turns();
   #connected: Connected | undefined;
   /** records by the ids of their containers in CRI */
   #owners = new Map<string, string>();
-  /** what CRI said of containers that have ended: it does not change */
-  #ends = new Map<string, NonNullable<Observed['status']>>();
+  /** what CRI said of its containers: it does not change as long as their state does not */
+  #statuses = new Map<string, NonNullable<ObservedRun['status']>>();
+  /** the logs of containers that may grow */
+  #logs: readonly ContainerRecord[] = [];
 
   constructor({ url, instance, bridgeCidr }: EmbeddedEngineOptions) {
     this.url = url;
     this.#instance = instance;
     this.#bridgeCidr = bridgeCidr;
     this.#containerd = new Containerd(url);
-    this.#records = new Records(this.#containerd);
+    this.#records = new ContainerRecords(this.#containerd);
   }
 
   async connect(signal?: AbortSignal): Promise<EngineFacts> {
@@ -97,10 +99,10 @@ export class EmbeddedEngine implements CompleteEngine {
     if (!started) throw new EngineError('Unavailable', `the containerd at ${this.url} is not the agent's own`);
     const [containerd, records, places] = [this.#containerd, this.#records, recordPlaces(started)];
     const images = new ImageStore(containerd, imageArchitecture());
-    const runs = new Runs({ containerd, records, started, places });
+    const runs = new RecordRuns({ containerd, records, started, places });
     await ensurePause(containerd, images, started.pauseImage, signal);
     await runs.removeOrphans();
-    this.#ends.clear();
+    this.#statuses.clear();
     this.#connected = { started, places, images, runs, health: new HealthProbes({ containerd, records, runs }) };
     return {
       kind: EMBEDDED_KIND,
@@ -128,36 +130,40 @@ export class EmbeddedEngine implements CompleteEngine {
     const { containers } = await this.#containerd.call(CRI.listContainers, {}, { signal });
     const { tasks } = await this.#containerd.call(CONTAINERD.listTasks, {}, { signal });
     const states = new Map(containers.map(({ id, state }) => [id, state]));
-    for (const id of this.#ends.keys()) if (!states.has(id)) this.#ends.delete(id);
+    for (const id of this.#statuses.keys()) if (!states.has(id)) this.#statuses.delete(id);
     const records = await this.#own(signal);
     const owners = records.flatMap(({ id, run }): [string, string][] =>
       run.containerId ? [[run.containerId, id]] : [],
     );
     this.#owners = new Map(owners);
+    this.#logs = records;
     const network = await this.network();
     const found: Container[] = [];
     for (const record of records) {
       const { containerId = '' } = record.run;
       const task = tasks.find((each) => (each.id || each.containerId) === containerId);
-      const status = states.has(containerId) ? await this.#observe(record, containerId, signal) : undefined;
-      const seen: Observed = {
+      const state = states.get(containerId);
+      const status = state === undefined ? undefined : await this.#observe(record, { containerId, state }, signal);
+      const seen: ObservedRun = {
         ...(status && { status }),
         pid: task?.pid ?? 0,
         paused: task?.status === TASK_STATES.paused || task?.status === TASK_STATES.pausing,
       };
-      found.push(toContainer(record, seen, { networkId: network?.id, now: Date.now() }));
+      found.push(containerFrom(record, seen, { networkId: network?.id, now: Date.now() }));
     }
     return found;
   }
 
-  async #observe(record: ContainerRecord, containerId: string, signal?: AbortSignal): Promise<Observed['status']> {
-    const known = this.#ends.get(containerId);
-    if (known) return known;
+  async #observe(
+    record: ContainerRecord,
+    { containerId, state }: { containerId: string; state: number },
+    signal?: AbortSignal,
+  ): Promise<ObservedRun['status']> {
+    const known = this.#statuses.get(containerId);
+    if (known?.state === state) return known;
     const status = await this.#at.runs.statusOf(containerId, signal);
-    if (status?.state === CONTAINER_STATES.exited) {
-      this.#ends.set(containerId, status);
-      await this.#boundLog(record);
-    }
+    if (status) this.#statuses.set(containerId, status);
+    if (status?.state === CONTAINER_STATES.exited) await this.#boundLog(record);
     return status;
   }
 
@@ -221,7 +227,7 @@ export class EmbeddedEngine implements CompleteEngine {
   }
 
   pull(request: PullRequest, signal?: AbortSignal): Promise<string> {
-    return enginePull(this.#containerd, this.#at.images, request, signal);
+    return containerdPull(this.#containerd, this.#at.images, request, signal);
   }
 
   async removeImage(selector: string, signal?: AbortSignal): Promise<void> {
@@ -287,7 +293,7 @@ export class EmbeddedEngine implements CompleteEngine {
   }
 
   loadImages(archive: AsyncIterable<Uint8Array>, signal?: AbortSignal): Promise<void> {
-    return loadArchive(this.#containerd, this.#at.images, archive, signal);
+    return importArchive(this.#containerd, this.#at.images, archive, signal);
   }
 
   create(spec: ContainerSpec, signal?: AbortSignal): Promise<{ id: string; imageId: string }> {
@@ -318,8 +324,9 @@ export class EmbeddedEngine implements CompleteEngine {
 
   async start(id: string, signal?: AbortSignal): Promise<void> {
     await this.#at.runs.start(id, signal);
-    const { containerId } = (await this.#records.get(id, signal)).run;
-    if (containerId) this.#owners.set(containerId, id);
+    const record = await this.#records.get(id, signal);
+    if (record.run.containerId) this.#owners.set(record.run.containerId, id);
+    this.#logs = [...this.#logs.filter((each) => each.id !== id), record];
   }
 
   async processOf(id: string, signal?: AbortSignal): Promise<number> {
@@ -373,21 +380,21 @@ export class EmbeddedEngine implements CompleteEngine {
         throw error;
       }
     };
-    yield* readLog(this.#at.places.log(id), options, isRunning, signal);
+    yield* readLogFiles(this.#at.places.log(id), options, isRunning, signal);
   }
 
   async exec(id: string, options: ExecOptions, signal?: AbortSignal): Promise<ExecProcess> {
     const container = await this.#runningContainer(id, signal);
     const context = { containerd: this.#containerd, directory: this.#at.places.programs, container };
-    return startExec(context, options, (program) => options.made?.({ container: id, id: program }), signal);
+    return startContainerExec(context, options, (program) => options.made?.({ container: id, id: program }), signal);
   }
 
   async endProgram({ container, id }: StartedProgram): Promise<void> {
     try {
       const { containerId } = (await this.#records.get(container)).run;
-      if (containerId) await endExec(this.#containerd, { containerId, execId: id });
+      if (containerId) await endContainerExec(this.#containerd, { containerId, execId: id });
     } catch (error) {
-      // The container is gone, and the program with it.
+      // The container was removed, and the program with it.
       if (!isCode(error, 'NotFound')) throw error;
     }
   }
@@ -432,14 +439,14 @@ export class EmbeddedEngine implements CompleteEngine {
   }
 
   async #boundLogs(): Promise<void> {
-    for (const record of await this.#own()) await this.#boundLog(record);
+    for (const record of this.#logs) await this.#boundLog(record);
   }
 
   /** Begins another file where the log has reached its size. */
   async #boundLog({ id, spec, run }: ContainerRecord): Promise<void> {
     const path = this.#at.places.log(id);
     const bytes = (spec.fields.logSize || LOG_SIZE) * MIB;
-    if (!isFull(path, bytes)) return;
+    if (!isLogFull(path, bytes)) return;
     replaceLog(path, bytes);
     const containerId = run.containerId ?? '';
     // A container that has ended has no log to open again.

@@ -50,7 +50,7 @@ export const alreadyExists = (error: unknown): boolean =>
   error instanceof EngineError && error.cause instanceof GrpcError && error.cause.status === STATUS.exists;
 
 /** What a pull that failed means. */
-export function pullError(reference: string, error: unknown): unknown {
+export function containerdPullError(reference: string, error: unknown): unknown {
   if (!(error instanceof EngineError) || error.code === 'DiskFull') return error;
   const { message } = error;
   const text = `pull ${reference}: ${message}`;

@@ -25,7 +25,7 @@ export interface ExecContext {
 }
 
 /** Starts a program in a container, over pipes between the agent and the shim: containerd itself carries none of its bytes. */
-export async function startExec(
+export async function startContainerExec(
   { containerd, directory, container }: ExecContext,
   { command, tty, env = [] }: ExecOptions,
   made: (id: string) => void,
@@ -42,7 +42,7 @@ export async function startExec(
   const pipes = tty ? [stdin, stdout] : [stdin, stdout, stderr];
   await makeFifos(pipes);
   const input = writingEnd(stdin);
-  // Errors are those of whoever reads or writes; without a listener they would end the process.
+  // Who reads or writes gets the error; without a listener it would end the process.
   input.on('error', () => {});
   const outputs = pipes.slice(1).map(readingEnd);
   const release = () => {
@@ -99,14 +99,14 @@ export async function startExec(
     },
     exitCode: () => ended,
     async end() {
-      await endExec(containerd, target);
+      await endContainerExec(containerd, target);
       await ended;
     },
   };
 }
 
 /** Ends a program, and what it has started. */
-export async function endExec(
+export async function endContainerExec(
   containerd: Containerd,
   { containerId, execId }: { containerId: string; execId: StartedProgram['id'] },
 ): Promise<void> {
@@ -156,20 +156,29 @@ async function processSpec(
 
 /** What several pipes have, as it comes; the next piece of each is read when the last one was taken. */
 async function* merged(sockets: readonly Readable[]): AsyncGenerator<{ stream: LogLine['stream']; data: Uint8Array }> {
-  const streams = ['stdout', 'stderr'] as const;
-  const readers = sockets.map((socket) => piecesOf(socket));
-  const next = (at: number) => readers[at]?.next().then((result) => ({ at, result }));
-  const waiting = new Map(readers.map((_, at) => [at, next(at)]));
-  while (waiting.size > 0) {
-    const found = await Promise.race(waiting.values());
-    if (!found) return;
-    const { at, result } = found;
-    if (result.done) {
-      waiting.delete(at);
-      continue;
-    }
-    yield { stream: streams[at] ?? 'stdout', data: result.value };
-    waiting.set(at, next(at));
+  const ready: { stream: LogLine['stream']; data: Buffer; taken: () => void }[] = [];
+  let open = sockets.length;
+  let wake = () => {};
+  const pump = async (socket: Readable, stream: LogLine['stream']) => {
+    for await (const data of piecesOf(socket))
+      await new Promise<void>((taken) => {
+        ready.push({ stream, data, taken });
+        wake();
+      });
+    open--;
+    wake();
+  };
+  for (const [at, socket] of sockets.entries()) void pump(socket, at === 0 ? 'stdout' : 'stderr');
+  for (;;) {
+    const next = ready.shift();
+    if (next) {
+      yield { stream: next.stream, data: next.data };
+      next.taken();
+    } else if (open === 0) return;
+    else
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
   }
 }
 

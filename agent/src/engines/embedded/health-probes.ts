@@ -2,8 +2,8 @@ import type { Container } from '../../engine-port/container.ts';
 import type { Containerd } from './client.ts';
 import { afterCheck, checkEvery, healthOf, type Probe, probeOf } from './health.ts';
 import { endOf } from './read-container.ts';
-import type { HealthRecord, Records } from './record.ts';
-import type { Runs } from './runs.ts';
+import type { HealthRecord, ContainerRecords } from './record.ts';
+import type { RecordRuns } from './runs.ts';
 import { CONTAINER_STATES, CRI } from './wire/cri.ts';
 
 const SECOND = 1000;
@@ -22,10 +22,10 @@ interface Last {
  * how many have failed in a row is only there when the health changes, so that a check alone writes nothing.
  */
 export class HealthProbes {
-  readonly #options: { containerd: Containerd; records: Records; runs: Runs };
+  readonly #options: { containerd: Containerd; records: ContainerRecords; runs: RecordRuns };
   readonly #last = new Map<string, Last>();
 
-  constructor(options: { containerd: Containerd; records: Records; runs: Runs }) {
+  constructor(options: { containerd: Containerd; records: ContainerRecords; runs: RecordRuns }) {
     this.#options = options;
   }
 

@@ -6,7 +6,7 @@ const fresh = healthOf({ name: 'n', attempt: 1 });
 const failed = { exitCode: 1, output: 'x'.repeat(5000) };
 const passed = { exitCode: 0, output: '' };
 
-describe('a health check', () => {
+describe('health', () => {
   test.each([
     [
       ['CMD', '/a', 'b'],
@@ -20,11 +20,11 @@ describe('a health check', () => {
       ['/a', 'b'],
       ['/a', 'b'],
     ],
-  ])('of %j runs %j', (given, command) => {
+  ])('a check %j runs %j', (given, command) => {
     expect(probeOf({ test: given })).toMatchObject({ command, interval: 30_000, timeout: 30_000, retries: 3 });
   });
 
-  test('of nothing or NONE is none', () => {
+  test('a check without a test, or with NONE, is none', () => {
     expect([probeOf(undefined), probeOf({ test: [] }), probeOf({ test: ['NONE'] })]).toEqual([
       undefined,
       undefined,
@@ -32,7 +32,7 @@ describe('a health check', () => {
     ]);
   });
 
-  test('is unhealthy after so many failures in a row, and healthy after one success', () => {
+  test('health is unhealthy after so many failures in a row, and healthy after one success', () => {
     const times = { startedAt: 0, now: 1 };
     const once = afterCheck(probe, fresh, failed, times);
     expect(once).toMatchObject({ status: 'starting', failures: 1, failedCheck: { exitCode: 1 } });
@@ -44,7 +44,7 @@ describe('a health check', () => {
     expect(afterCheck(probe, well, failed, times).status).toBe('healthy');
   });
 
-  test('that fails in the start period does not count, and is carried out more often', () => {
+  test('a check that fails in the start period does not count, and is carried out more often', () => {
     const patient = { ...probe, startPeriod: 60_000, startInterval: 1000 };
     const times = { startedAt: 0, now: 59_999 };
     const before = [1, 2, 3].reduce((health) => afterCheck(patient, health, failed, times), fresh);
@@ -54,7 +54,7 @@ describe('a health check', () => {
     expect(checkEvery(patient, { ...before, status: 'healthy' }, 0, 1)).toBe(10_000);
   });
 
-  test('of an earlier run says nothing about this one', () => {
+  test('health of an earlier run says nothing about this run', () => {
     const health = { attempt: 1, status: 'healthy' as const, failures: 0 };
     expect(healthOf({ name: 'n', attempt: 1, health })).toBe(health);
     expect(healthOf({ name: 'n', attempt: 2, health }).status).toBe('starting');

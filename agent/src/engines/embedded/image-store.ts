@@ -3,7 +3,7 @@ import { formatReference, parseReference, standIn } from '../../domain/reference
 import { EngineError } from '../../engine-port/error.ts';
 import type { LocalImage } from '../../engine-port/images.ts';
 import type { Containerd } from './client.ts';
-import { readDocument } from './content.ts';
+import { readContentDocument } from './content.ts';
 import { alreadyExists, isCode } from './errors.ts';
 import { CONTAINERD } from './wire/containerd.ts';
 
@@ -102,11 +102,11 @@ export class ImageStore {
 
   /** The manifests of an index; undefined for a manifest. */
   async manifests(digest: string, signal?: AbortSignal): Promise<Descriptor[] | undefined> {
-    return documentOf(await readDocument(this.#containerd, digest, signal)).manifests;
+    return documentOf(await readContentDocument(this.#containerd, digest, signal)).manifests;
   }
 
   async #read(digest: string, signal?: AbortSignal): Promise<ImageContent | undefined> {
-    const { manifests, config, layers } = documentOf(await readDocument(this.#containerd, digest, signal));
+    const { manifests, config, layers } = documentOf(await readContentDocument(this.#containerd, digest, signal));
     if (manifests) {
       const own = manifests.filter(({ architecture }) => architecture === this.#architecture);
       for (const { digest: inner } of [...own, ...manifests]) {
@@ -116,7 +116,7 @@ export class ImageStore {
       return undefined;
     }
     if (!config) return undefined;
-    const value = membersOf(await readDocument(this.#containerd, config.digest, signal));
+    const value = membersOf(await readContentDocument(this.#containerd, config.digest, signal));
     const chains = chainsOf(listOf(membersOf(value.rootfs).diff_ids).map(String));
     const created = Date.parse(String(value.created));
     return {

@@ -3,7 +3,7 @@ import { readTar, TarError } from '../../../../src/lib/tar/read.ts';
 import { formatReference, isReference, parseReference } from '../../domain/reference.ts';
 import { EngineError } from '../../engine-port/error.ts';
 import type { Containerd } from './client.ts';
-import { type Written, withLease, writeContent } from './content.ts';
+import { type WrittenContent, withLease, writeContent } from './content.ts';
 import type { ImageStore } from './image-store.ts';
 
 /** Bytes of a file of an archive that is read as a document. */
@@ -15,13 +15,13 @@ const MANIFEST = 'application/vnd.oci.image.manifest.v1+json';
 const CONFIG = 'application/vnd.oci.image.config.v1+json';
 const LAYER = 'application/vnd.oci.image.layer.v1.tar';
 
-interface Stored extends Written {
+interface Stored extends WrittenContent {
   /** of small files */
   text?: string;
 }
 
 /** Gives containerd the images of an archive in docker's form. Their names come last: an archive that breaks off leaves nothing. */
-export async function loadArchive(
+export async function importArchive(
   containerd: Containerd,
   images: ImageStore,
   archive: AsyncIterable<Uint8Array>,
@@ -121,7 +121,7 @@ function listIn(text: string): Record<string, unknown>[] {
   throw new EngineError('Invalid', 'manifest.json of the archive is no list');
 }
 
-const manifestOf = (config: Written, layers: readonly Written[]) => ({
+const manifestOf = (config: WrittenContent, layers: readonly WrittenContent[]) => ({
   schemaVersion: 2,
   mediaType: MANIFEST,
   config: { mediaType: CONFIG, digest: config.digest, size: config.size },

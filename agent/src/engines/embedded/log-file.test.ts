@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import type { LogLine, LogOptions } from '../../engine-port/logs.ts';
-import { isFull, LineReader, readLog, replaceLog } from './log-file.ts';
+import { isLogFull, LineReader, readLogFiles, replaceLog } from './log-file.ts';
 
 const row = (text: string, { second = 0, stream = 'stdout', tag = 'F' } = {}) =>
   `2026-11-28T00:00:0${second}.123456789Z ${stream} ${tag} ${text}\n`;
@@ -16,11 +16,11 @@ const ended = async () => false;
 
 async function read(path: string, options: Partial<LogOptions> = {}, isRunning = ended): Promise<string[]> {
   const lines: LogLine[] = [];
-  for await (const line of readLog(path, { tail: Infinity, ...options }, isRunning)) lines.push(line);
+  for await (const line of readLogFiles(path, { tail: Infinity, ...options }, isRunning)) lines.push(line);
   return lines.map(({ line }) => line);
 }
 
-describe('lines', () => {
+describe('lines of a log', () => {
   test('have their time and their stream; pieces of one line are joined for each stream', () => {
     const text = [
       row('be', { tag: 'P' }),
@@ -44,14 +44,14 @@ describe('lines', () => {
     expect([...new LineReader().add(piece)].map(({ line }) => line)).toEqual(['ä']);
   });
 
-  test('that are no lines of a log are passed over', () => {
+  test('rows that are no lines of a log are passed over', () => {
     expect(
       [...new LineReader().add(Buffer.from(`noise\n\n${row('x')}2026 stdin F y\n`))].map(({ line }) => line),
     ).toEqual(['x']);
   });
 });
 
-describe('a log', () => {
+describe('the log of a container', () => {
   test('has its last lines, and the lines of the times that are asked for', async () => {
     const path = newLog([0, 1, 2].map((second) => row(`${second}`, { second })).join(''));
     expect(await read(path, { tail: 2 })).toEqual(['1', '2']);
@@ -63,7 +63,7 @@ describe('a log', () => {
     expect(await read(join(temporaryFolder(), 'none'), { follow: true })).toEqual([]);
   });
 
-  test('that is followed has each line once, over two files that replace it', async () => {
+  test('a followed log has each line once, over two files that replace it', async () => {
     const path = newLog(row('1') + row('2'));
     let look = 0;
     const isRunning = async () => {
@@ -83,11 +83,11 @@ describe('a log', () => {
     expect(await read(path, { tail: 1, follow: true }, isRunning)).toEqual(['2', '3', '4', '5', '6']);
   });
 
-  test('that grew far beyond its size keeps its last whole lines', async () => {
+  test('a log that grew far beyond its size keeps its last whole lines', async () => {
     const path = newLog(Array.from({ length: 1000 }, (_, at) => row(`${at}`)).join(''));
-    expect(isFull(path, 2000)).toBe(true);
+    expect(isLogFull(path, 2000)).toBe(true);
     replaceLog(path, 2000);
-    expect(isFull(path, 2000)).toBe(false);
+    expect(isLogFull(path, 2000)).toBe(false);
     expect(statSync(`${path}.1`).size).toBeLessThanOrEqual(2000);
     const lines = await read(path);
     expect(lines.at(-1)).toBe('999');

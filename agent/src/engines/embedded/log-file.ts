@@ -9,23 +9,22 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { lastLines } from '../../domain/last-lines.ts';
 import type { LogLine, LogOptions } from '../../engine-port/logs.ts';
 
-/** Reads and bounds the log of a container: a file that containerd writes, and the one before it. */
+/** Reads and bounds the log of a container: a file that containerd writes, and the file before it. */
 
 const PIECE = 256 * 1024;
 /** Characters of a line; more are cut. */
 const LINE_LIMIT = 64 * 1024;
 const LOOK_EVERY = 100;
 
-/** The file before the one that is written now. */
+/** The file that was written before the present file. */
 const previous = (path: string) => `${path}.1`;
 
 /** Lines of a log, with `follow` until the container has ended. */
-export async function* readLog(
+export async function* readLogFiles(
   path: string,
   options: LogOptions,
   isRunning: () => Promise<boolean>,
@@ -101,7 +100,7 @@ function* piecesOf(file: OpenFile): Generator<Buffer> {
   }
 }
 
-/** Joins pieces of a log to lines: `time stream F|P text`, of which P says that the line goes on in the next one of its stream. */
+/** Joins pieces of a log to lines: `time stream F|P text`, of which P says that the line continues in the next row of its stream. */
 export class LineReader {
   #rest = Buffer.alloc(0);
   readonly #parts: Record<LogLine['stream'], { ts: string; pieces: Buffer[] } | undefined> = {
@@ -134,11 +133,8 @@ export class LineReader {
   }
 }
 
-/** Makes room for a log. */
-export const prepareLog = (path: string): void => void mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-
 /** Whether a log has reached its size and is to be replaced. */
-export function isFull(path: string, bytes: number): boolean {
+export function isLogFull(path: string, bytes: number): boolean {
   return sizeOf(path) >= bytes;
 }
 

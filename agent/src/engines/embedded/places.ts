@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { StartedContainerd } from './machine/started.ts';
 
-/** Where the adapter has the files of containers, beside those of containerd. */
+/** Where the adapter has the files of containers, beside the files of containerd. */
 export interface RecordPlaces {
   /** the log that containerd writes */
   logDirectory(id: string): string;

@@ -3,7 +3,7 @@ import { formatReference, parseReference } from '../../domain/reference.ts';
 import { EngineError } from '../../engine-port/error.ts';
 import type { PullRequest } from '../../engine-port/images.ts';
 import type { Containerd } from './client.ts';
-import { pullError } from './errors.ts';
+import { containerdPullError } from './errors.ts';
 import type { ImageStore } from './image-store.ts';
 import { CONTAINERD } from './wire/containerd.ts';
 import { CRI } from './wire/cri.ts';
@@ -13,7 +13,7 @@ const LOOK_EVERY = 500;
 const QUIET = 5 * 60_000;
 
 /** Has containerd pull, and returns the id of the image. */
-export async function enginePull(
+export async function containerdPull(
   containerd: Containerd,
   images: ImageStore,
   request: PullRequest,
@@ -31,7 +31,7 @@ export async function enginePull(
     if (request.platform) await usePlatform(images, { ...request, reference }, pull, stop);
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw pullError(reference, error);
+    throw containerdPullError(reference, error);
   } finally {
     done.abort();
     await watching;

@@ -9,7 +9,7 @@ import type { Of } from './wire/protobuf.ts';
 export type CriStatus = NonNullable<Of<(typeof CRI)['containerStatus']['answer']>['status']>;
 
 /** What containerd shows of the last start of a record. */
-export interface Observed {
+export interface ObservedRun {
   status?: CriStatus;
   /** 0 when it does not run */
   pid: number;
@@ -38,9 +38,9 @@ export function endOf(status: CriStatus, began = Number.POSITIVE_INFINITY): Ende
 const NEVER: Ended = { startedAt: 0, finishedAt: 0, exitCode: 0, oomKilled: false, error: '' };
 
 /** A container from its record and what containerd shows. Pure. */
-export function toContainer(
+export function containerFrom(
   { id, spec, imageId, createdAt, run }: ContainerRecord,
-  { status, pid, paused }: Observed,
+  { status, pid, paused }: ObservedRun,
   { networkId, now }: { networkId: string | undefined; now: number },
 ): Container {
   const { labels, fields, ports } = spec;

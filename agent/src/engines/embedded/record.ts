@@ -47,8 +47,8 @@ const SPEC = 'skerry.dev/container';
 const RUN = 'skerry.dev/run';
 type Stored = NonNullable<Of<(typeof CONTAINERD)['getContainer']['answer']>['container']>;
 
-/** The records of a containerd, those of other agents among them. */
-export class Records {
+/** The records of a containerd, also of other agents. */
+export class ContainerRecords {
   readonly #containerd: Containerd;
 
   constructor(containerd: Containerd) {

@@ -10,7 +10,7 @@ import { hostsText, type Neighbour, resolversOf } from './hosts.ts';
 import type { StartedContainerd } from './machine/started.ts';
 import { LOG_FILE, type RecordPlaces } from './places.ts';
 import { type CriStatus, endOf } from './read-container.ts';
-import type { ContainerRecord, Records, Run } from './record.ts';
+import type { ContainerRecord, ContainerRecords, Run } from './record.ts';
 import { readSpec, specBytes, withOwnFields } from './runtime-spec.ts';
 import { RECORD_LABEL, type SandboxConfig, sandboxOf } from './sandbox-config.ts';
 import { Turns } from './turns.ts';
@@ -24,9 +24,9 @@ const SANDBOX = 120 * SECOND;
 const IMAGE_KNOWN = 10 * SECOND;
 const LOOK_EVERY = 25;
 
-interface RunsOptions {
+interface RecordRunsOptions {
   containerd: Containerd;
-  records: Records;
+  records: ContainerRecords;
   started: StartedContainerd;
   places: RecordPlaces;
 }
@@ -35,13 +35,13 @@ interface RunsOptions {
  * Starts and ends records: a start makes a sandbox with a network and ports, and one container in it; an end keeps the container
  * for what CRI says of it, and frees network and ports.
  */
-export class Runs {
-  readonly #options: RunsOptions;
+export class RecordRuns {
+  readonly #options: RecordRunsOptions;
   readonly #changes = new Turns();
   readonly #hosts = new Turns();
   readonly #starts = new Turns();
 
-  constructor(options: RunsOptions) {
+  constructor(options: RecordRunsOptions) {
     this.#options = options;
   }
 
@@ -206,7 +206,7 @@ export class Runs {
     rmSync(places.all(id), { recursive: true, force: true });
   }
 
-  /** Removes the sandboxes of a record with their containers; an agent that was killed may have left one that no record names. */
+  /** Removes the sandboxes of a record with their containers; an agent that was killed may have left a sandbox that no record names. */
   async removeSandboxes(id: string): Promise<void> {
     const { containerd } = this.#options;
     const labels = { [RECORD_LABEL]: id };

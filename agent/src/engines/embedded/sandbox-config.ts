@@ -1,8 +1,8 @@
 import type { ContainerRecord } from './record.ts';
 import { NAMESPACES, type sandboxConfig } from './wire/cri.ts';
-import type { Of, Sent } from './wire/protobuf.ts';
+import type { Of, Given } from './wire/protobuf.ts';
 
-export type SandboxConfig = Sent<Of<typeof sandboxConfig>>;
+export type SandboxConfig = Given<Of<typeof sandboxConfig>>;
 
 /** Of the containers of CRI: the record that they run. */
 export const RECORD_LABEL = 'skerry.dev/record';
@@ -19,7 +19,7 @@ interface SandboxContext {
   cgroupParent: string;
 }
 
-/** The sandbox of a start of a record: its network, its ports and what is shared in it. Pure. */
+/** The sandbox of a start of a record: its network, its ports and its namespaces. Pure. */
 export function sandboxOf({ id, spec }: Pick<ContainerRecord, 'id' | 'spec'>, context: SandboxContext): SandboxConfig {
   const { fields, ports } = spec;
   return {

@@ -82,71 +82,95 @@ describe.runIf(runsHere())('the containerd of the agent', () => {
     expect(after).toEqual(after.map((_, at) => at + 1));
   }, 60_000);
 
-  nightly('is stopped for a minute beside a container that logs, which loses no line', async () => {
-    const { id, pid } = await counting();
-    await containerd.halt();
-    await sleep(60_000);
-    expect(isAlive(pid)).toBe(true);
-    await containerd.start();
-    await reconnected();
-    const all = await until('lines after the stop', async () => {
-      const found = await lines(id);
-      return found.length > 3000 && found;
-    }, 120_000);
-    expect(all).toEqual(all.map((_, at) => at + 1));
-  }, 300_000);
+  nightly(
+    'is stopped for a minute beside a container that logs, which loses no line',
+    async () => {
+      const { id, pid } = await counting();
+      await containerd.halt();
+      await sleep(60_000);
+      expect(isAlive(pid)).toBe(true);
+      await containerd.start();
+      await reconnected();
+      const all = await until(
+        'lines after the stop',
+        async () => {
+          const found = await lines(id);
+          return found.length > 3000 && found;
+        },
+        120_000,
+      );
+      expect(all).toEqual(all.map((_, at) => at + 1));
+    },
+    300_000,
+  );
 
-  nightly('is upgraded from 1.6 to 2 with a container that runs, which then can be stopped and replaced', async () => {
-    const { id, pid } = await counting();
-    await containerd.halt();
-    await containerd.start('2');
-    expect((await reconnected()).version).toMatch(/^2\./);
-    expect(await engine.processOf(id)).toBe(pid);
-    await engine.stop(id, 1);
-    expect((await findContainer(engine, id)).state).toBe('exited');
-    await engine.start(id);
-    await until('it to run again', async () => (await engine.processOf(id)) > 0);
-    const next = await counting();
-    expect(isAlive(next.pid)).toBe(true);
-  }, 900_000);
+  nightly(
+    'is upgraded from 1.6 to 2 with a container that runs, which then can be stopped and replaced',
+    async () => {
+      const { id, pid } = await counting();
+      await containerd.halt();
+      await containerd.start('2');
+      expect((await reconnected()).version).toMatch(/^2\./);
+      expect(await engine.processOf(id)).toBe(pid);
+      await engine.stop(id, 1);
+      expect((await findContainer(engine, id)).state).toBe('exited');
+      await engine.start(id);
+      await until('it to run again', async () => (await engine.processOf(id)) > 0);
+      const next = await counting();
+      expect(isAlive(next.pid)).toBe(true);
+    },
+    900_000,
+  );
 
-  nightly('loses power in a pull, and pulls the image whole afterwards', async () => {
-    const content = Buffer.alloc(64 * 1024 ** 2, 'not so small');
-    for (let at = 0; at < content.length; at += 4096) content.writeUInt32LE(Math.imul(at, 2654435761) >>> 0, at);
-    const image = shellImage({ files: [{ path: '/tmp/big', content }] });
-    const { reference: big } = await pushImage(inject('registryUrl'), 'faults/big', '1', image);
-    const pulling = engine.pull({ reference: big, platform: '' }).catch((error: Error) => error);
-    await sleep(300);
-    await containerd.kill();
-    expect(await pulling).toBeInstanceOf(Error);
-    await containerd.start();
-    await reconnected();
-    await engine.pull({ reference: big, platform: '' });
-    const { pid } = await counting();
-    expect(isAlive(pid)).toBe(true);
-  }, 300_000);
+  nightly(
+    'loses power in a pull, and pulls the image whole afterwards',
+    async () => {
+      const content = Buffer.alloc(64 * 1024 ** 2, 'not so small');
+      for (let at = 0; at < content.length; at += 4096) content.writeUInt32LE(Math.imul(at, 2654435761) >>> 0, at);
+      const image = shellImage({ files: [{ path: '/tmp/big', content }] });
+      const { reference: big } = await pushImage(inject('registryUrl'), 'faults/big', '1', image);
+      const pulling = engine.pull({ reference: big, platform: '' }).catch((error: Error) => error);
+      await sleep(300);
+      await containerd.kill();
+      expect(await pulling).toBeInstanceOf(Error);
+      await containerd.start();
+      await reconnected();
+      await engine.pull({ reference: big, platform: '' });
+      const { pid } = await counting();
+      expect(isAlive(pid)).toBe(true);
+    },
+    300_000,
+  );
 
-  nightly('leaves containers in another namespace alone, which it does not list', async () => {
-    const archive = join(folder, 'pause.tar');
-    writeFileSync(archive, pauseArchive('amd64'));
-    await ctr('--namespace', 'default', 'images', 'import', archive);
-    await ctr('--namespace', 'default', 'run', '--detach', 'skerry.local/pause:1', 'foreign');
-    onTestFinished(async () => {
-      await ctr('--namespace', 'default', 'tasks', 'delete', '--force', 'foreign');
-      await ctr('--namespace', 'default', 'containers', 'delete', 'foreign');
-    });
-    expect(await engine.containers()).toEqual([]);
-    for (const { id } of await engine.listImages()) await engine.removeImage(id).catch(() => {});
-    expect((await ctr('--namespace', 'default', 'tasks', 'list')).stdout).toMatch(/foreign +\d+ +RUNNING/);
-    await engine.pull({ reference, platform: '' });
-  }, 120_000);
+  nightly(
+    'leaves containers in another namespace alone, which it does not list',
+    async () => {
+      const archive = join(folder, 'pause.tar');
+      writeFileSync(archive, pauseArchive('amd64'));
+      await ctr('--namespace', 'default', 'images', 'import', archive);
+      await ctr('--namespace', 'default', 'run', '--detach', 'skerry.local/pause:1', 'foreign');
+      onTestFinished(async () => {
+        await ctr('--namespace', 'default', 'tasks', 'delete', '--force', 'foreign');
+        await ctr('--namespace', 'default', 'containers', 'delete', 'foreign');
+      });
+      expect(await engine.containers()).toEqual([]);
+      for (const { id } of await engine.listImages()) await engine.removeImage(id).catch(() => {});
+      expect((await ctr('--namespace', 'default', 'tasks', 'list')).stdout).toMatch(/foreign +\d+ +RUNNING/);
+      await engine.pull({ reference, platform: '' });
+    },
+    120_000,
+  );
 
-  nightly('gives its socket to another user, and takes it back when it starts', async () => {
-    chownSync(containerd.socket, 65534, 65534);
-    await containerd.halt();
-    await containerd.start();
-    const { stdout } = await run('stat', ['--format', '%U %a', containerd.socket]);
-    expect(stdout.trim()).toBe('root 660');
-    await reconnected();
-  }, 60_000);
+  nightly(
+    'gives its socket to another user, and takes it back when it starts',
+    async () => {
+      chownSync(containerd.socket, 65534, 65534);
+      await containerd.halt();
+      await containerd.start();
+      const { stdout } = await run('stat', ['--format', '%U %a', containerd.socket]);
+      expect(stdout.trim()).toBe('root 660');
+      await reconnected();
+    },
+    60_000,
+  );
 });

@@ -57,7 +57,8 @@ export async function removeContainerd({ places, started, grace, purge }: Remova
   await attempt(`control groups ${places.cgroupParent}`, () => removeCgroups(places.cgroupParent));
   for (const path of [...sockets, ...resultsOf(places.network), places.state, ...(purge ? [places.root] : [])])
     await attempt(path, () => removePath(path));
-  for (const folder of [CNI_RESULTS, join(CNI_RESULTS, '..'), join(SHARED_STATE, 's'), SHARED_STATE]) removeEmpty(folder);
+  for (const folder of [CNI_RESULTS, join(CNI_RESULTS, '..'), join(SHARED_STATE, 's'), SHARED_STATE])
+    removeEmpty(folder);
   return left;
 }
 

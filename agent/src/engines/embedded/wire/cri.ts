@@ -1,63 +1,72 @@
-import { bytes, flag, integer, list, map, one, text } from './protobuf.ts';
+import { bytesField, flagField, integerField, listField, map, one, textField } from './protobuf.ts';
 
 /** Messages of the Container Runtime Interface, version 1, that the agent uses. */
 
-const metadata = { name: text(1), uid: text(2), namespace: text(3), attempt: integer(4) };
-const namespaceOptions = { network: integer(1), pid: integer(2), ipc: integer(3) };
-const securityProfile = { type: integer(1), reference: text(2) };
-const imageSpec = { image: text(1) };
+const metadata = { name: textField(1), uid: textField(2), namespace: textField(3), attempt: integerField(4) };
+const namespaceOptions = { network: integerField(1), pid: integerField(2), ipc: integerField(3) };
+const securityProfile = { type: integerField(1), reference: textField(2) };
+const imageSpec = { image: textField(1) };
 
 export const sandboxConfig = {
   metadata: one(1, metadata),
-  hostname: text(2),
-  logDirectory: text(3),
-  dns: one(4, { servers: list(1, 'text'), searches: list(2, 'text'), options: list(3, 'text') }),
-  ports: list(5, { protocol: integer(1), containerPort: integer(2), hostPort: integer(3), hostAddress: text(4) }),
+  hostname: textField(2),
+  logDirectory: textField(3),
+  dns: one(4, { servers: listField(1, 'text'), searches: listField(2, 'text'), options: listField(3, 'text') }),
+  ports: listField(5, {
+    protocol: integerField(1),
+    containerPort: integerField(2),
+    hostPort: integerField(3),
+    hostAddress: textField(4),
+  }),
   labels: map(6, 'text'),
   annotations: map(7, 'text'),
   linux: one(8, {
-    cgroupParent: text(1),
-    security: one(2, { namespaces: one(1, namespaceOptions), privileged: flag(6), seccomp: one(9, securityProfile) }),
+    cgroupParent: textField(1),
+    security: one(2, {
+      namespaces: one(1, namespaceOptions),
+      privileged: flagField(6),
+      seccomp: one(9, securityProfile),
+    }),
     sysctls: map(3, 'text'),
   }),
 };
 
 export const containerConfig = {
-  metadata: one(1, { name: text(1), attempt: integer(2) }),
+  metadata: one(1, { name: textField(1), attempt: integerField(2) }),
   image: one(2, imageSpec),
-  command: list(3, 'text'),
-  args: list(4, 'text'),
-  workingDir: text(5),
-  env: list(6, { key: text(1), value: bytes(2) }),
-  mounts: list(7, {
-    target: text(1),
-    source: text(2),
-    readOnly: flag(3),
-    relabel: flag(4),
-    propagation: integer(5),
+  command: listField(3, 'text'),
+  args: listField(4, 'text'),
+  workingDir: textField(5),
+  env: listField(6, { key: textField(1), value: bytesField(2) }),
+  mounts: listField(7, {
+    target: textField(1),
+    source: textField(2),
+    readOnly: flagField(3),
+    relabel: flagField(4),
+    propagation: integerField(5),
   }),
-  devices: list(8, { target: text(1), source: text(2), permissions: text(3) }),
+  devices: listField(8, { target: textField(1), source: textField(2), permissions: textField(3) }),
   labels: map(9, 'text'),
   annotations: map(10, 'text'),
-  logPath: text(11),
+  logPath: textField(11),
   linux: one(15, {
     resources: one(1, {
-      cpuPeriod: integer(1),
-      cpuQuota: integer(2),
-      memoryLimit: integer(4),
-      cpus: text(6),
-      memoryAndSwap: integer(10),
+      cpuPeriod: integerField(1),
+      cpuQuota: integerField(2),
+      memoryLimit: integerField(4),
+      cpus: textField(6),
+      memoryAndSwap: integerField(10),
     }),
     security: one(2, {
-      capabilities: one(1, { add: list(1, 'text'), drop: list(2, 'text') }),
-      privileged: flag(2),
+      capabilities: one(1, { add: listField(1, 'text'), drop: listField(2, 'text') }),
+      privileged: flagField(2),
       namespaces: one(3, namespaceOptions),
-      user: text(6),
-      readOnlyRoot: flag(7),
+      user: textField(6),
+      readOnlyRoot: flagField(7),
       seccomp: one(15, securityProfile),
     }),
   }),
-  cdiDevices: list(17, { name: text(1) }),
+  cdiDevices: listField(17, { name: textField(1) }),
 };
 
 const method = <Q, A>(service: 'Runtime' | 'Image', name: string, request: Q, answer: A) => ({
@@ -66,67 +75,74 @@ const method = <Q, A>(service: 'Runtime' | 'Image', name: string, request: Q, an
   answer,
 });
 
-const sandboxId = { sandboxId: text(1) };
-const containerId = { containerId: text(1) };
+const sandboxId = { sandboxId: textField(1) };
+const containerId = { containerId: textField(1) };
 
 export const CRI = {
   status: method(
     'Runtime',
     'Status',
-    { verbose: flag(1) },
+    { verbose: flagField(1) },
     {
-      status: one(1, { conditions: list(1, { type: text(1), status: flag(2), reason: text(3), message: text(4) }) }),
+      status: one(1, {
+        conditions: listField(1, {
+          type: textField(1),
+          status: flagField(2),
+          reason: textField(3),
+          message: textField(4),
+        }),
+      }),
       info: map(2, 'text'),
     },
   ),
-  runSandbox: method('Runtime', 'RunPodSandbox', { config: one(1, sandboxConfig), handler: text(2) }, sandboxId),
+  runSandbox: method('Runtime', 'RunPodSandbox', { config: one(1, sandboxConfig), handler: textField(2) }, sandboxId),
   stopSandbox: method('Runtime', 'StopPodSandbox', sandboxId, {}),
   removeSandbox: method('Runtime', 'RemovePodSandbox', sandboxId, {}),
   sandboxStatus: method('Runtime', 'PodSandboxStatus', sandboxId, {
-    status: one(1, { id: text(1), state: integer(3), network: one(5, { ip: text(1) }) }),
+    status: one(1, { id: textField(1), state: integerField(3), network: one(5, { ip: textField(1) }) }),
   }),
   listSandboxes: method(
     'Runtime',
     'ListPodSandbox',
     { filter: one(1, { labels: map(3, 'text') }) },
     {
-      items: list(1, { id: text(1), state: integer(3), labels: map(5, 'text') }),
+      items: listField(1, { id: textField(1), state: integerField(3), labels: map(5, 'text') }),
     },
   ),
   createContainer: method(
     'Runtime',
     'CreateContainer',
-    { sandboxId: text(1), config: one(2, containerConfig), sandboxConfig: one(3, sandboxConfig) },
+    { sandboxId: textField(1), config: one(2, containerConfig), sandboxConfig: one(3, sandboxConfig) },
     containerId,
   ),
   startContainer: method('Runtime', 'StartContainer', containerId, {}),
-  stopContainer: method('Runtime', 'StopContainer', { containerId: text(1), timeout: integer(2) }, {}),
+  stopContainer: method('Runtime', 'StopContainer', { containerId: textField(1), timeout: integerField(2) }, {}),
   listContainers: method(
     'Runtime',
     'ListContainers',
     {},
     {
-      containers: list(1, { id: text(1), sandboxId: text(2), state: integer(6) }),
+      containers: listField(1, { id: textField(1), sandboxId: textField(2), state: integerField(6) }),
     },
   ),
   containerStatus: method('Runtime', 'ContainerStatus', containerId, {
     status: one(1, {
-      id: text(1),
-      state: integer(3),
+      id: textField(1),
+      state: integerField(3),
       /** nanoseconds, as all times here */
-      createdAt: integer(4),
-      startedAt: integer(5),
-      finishedAt: integer(6),
-      exitCode: integer(7),
-      reason: text(10),
-      message: text(11),
+      createdAt: integerField(4),
+      startedAt: integerField(5),
+      finishedAt: integerField(6),
+      exitCode: integerField(7),
+      reason: textField(10),
+      message: textField(11),
     }),
   }),
   execSync: method(
     'Runtime',
     'ExecSync',
-    { containerId: text(1), command: list(2, 'text'), timeout: integer(3) },
-    { stdout: bytes(1), stderr: bytes(2), exitCode: integer(3) },
+    { containerId: textField(1), command: listField(2, 'text'), timeout: integerField(3) },
+    { stdout: bytesField(1), stderr: bytesField(2), exitCode: integerField(3) },
   ),
   reopenLog: method('Runtime', 'ReopenContainerLog', containerId, {}),
   pullImage: method(
@@ -134,14 +150,13 @@ export const CRI = {
     'PullImage',
     {
       image: one(1, imageSpec),
-      auth: one(2, { username: text(1), password: text(2), serverAddress: text(4) }),
+      auth: one(2, { username: textField(1), password: textField(2), serverAddress: textField(4) }),
     },
-    { reference: text(1) },
+    { reference: textField(1) },
   ),
-  imageStatus: method('Image', 'ImageStatus', { image: one(1, imageSpec) }, { image: one(1, { id: text(1) }) }),
+  imageStatus: method('Image', 'ImageStatus', { image: one(1, imageSpec) }, { image: one(1, { id: textField(1) }) }),
 } as const;
 
-export const SANDBOX_READY = 0;
 export const CONTAINER_STATES = { created: 0, running: 1, exited: 2, unknown: 3 } as const;
 /** Whose namespace it is: of all containers of the sandbox, of the container alone, of the machine. */
 export const NAMESPACES = { sandbox: 0, container: 1, machine: 2 } as const;

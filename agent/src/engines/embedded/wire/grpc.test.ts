@@ -102,7 +102,7 @@ describe('a call', () => {
     await expect(answersOf(connection.call({ path: '/a' }, []))).rejects.toThrow(/a message has 2147483647 bytes/);
   });
 
-  test('throws the error of what is sent', async () => {
+  test('throws the error of a message that cannot be read', async () => {
     const { connection, start } = await serve((stream) => void stream.resume());
     const server = await start();
     atEnd(() => void server.close());

@@ -28,7 +28,7 @@ export class GrpcError extends Error {
 }
 
 export interface GrpcCall {
-  /** `/package.Service/Method` */
+  /** `/package.Service/ContainerdMethod` */
   path: string;
   headers?: Record<string, string>;
   signal?: AbortSignal | undefined;
@@ -52,7 +52,7 @@ export class GrpcConnection {
     this.#socketPath = socketPath;
   }
 
-  /** Sends messages and yields those of the answer; throws GrpcError when its status is one. */
+  /** Sends messages and yields the messages of the answer; throws GrpcError when its status is an error. */
   async *call(call: GrpcCall, messages: AsyncIterable<Buffer> | Iterable<Buffer>): AsyncGenerator<Buffer> {
     const { path, headers = {}, signal, deadline } = call;
     signal?.throwIfAborted();

@@ -1,26 +1,37 @@
 import { describe, expect, test } from 'vitest';
-import { bytes, decode, encode, flag, integer, list, map, one, ProtobufError, text } from './protobuf.ts';
+import {
+  bytesField,
+  decode,
+  encode,
+  flagField,
+  integerField,
+  listField,
+  map,
+  one,
+  ProtobufError,
+  textField,
+} from './protobuf.ts';
 
-const inner = { name: text(1), count: integer(2) };
+const inner = { name: textField(1), count: integerField(2) };
 const message = {
-  number: integer(1),
-  name: text(2),
-  data: bytes(3),
-  isSet: flag(4),
+  number: integerField(1),
+  name: textField(2),
+  data: bytesField(3),
+  isSet: flagField(4),
   inner: one(5, inner),
-  names: list(6, 'text'),
-  inners: list(7, inner),
-  numbers: list(8, 'number'),
+  names: listField(6, 'text'),
+  inners: listField(7, inner),
+  numbers: listField(8, 'number'),
   labels: map(9, 'text'),
   parts: map(10, inner),
 };
 
 describe('a message', () => {
   test('has the bytes that the encoding of protocol buffers defines', () => {
-    expect(encode({ a: integer(1) }, { a: 150 }).toString('hex')).toBe('089601');
-    expect(encode({ b: text(2) }, { b: 'testing' }).toString('hex')).toBe('120774657374696e67');
-    expect(encode({ c: one(3, { a: integer(1) }) }, { c: { a: 150 } }).toString('hex')).toBe('1a03089601');
-    expect(encode({ a: integer(1) }, { a: -1 }).toString('hex')).toBe('08ffffffffffffffffff01');
+    expect(encode({ a: integerField(1) }, { a: 150 }).toString('hex')).toBe('089601');
+    expect(encode({ b: textField(2) }, { b: 'testing' }).toString('hex')).toBe('120774657374696e67');
+    expect(encode({ c: one(3, { a: integerField(1) }) }, { c: { a: 150 } }).toString('hex')).toBe('1a03089601');
+    expect(encode({ a: integerField(1) }, { a: -1 }).toString('hex')).toBe('08ffffffffffffffffff01');
   });
 
   test('is read as it was written', () => {
@@ -44,7 +55,7 @@ describe('a message', () => {
     expect(Object.keys(read.labels)).toEqual(['a/b', '__proto__']);
   });
 
-  test('lacks what is zero, and reads what is absent as zero', () => {
+  test('lacks zeros, and reads absent fields as zeros', () => {
     expect(encode(message, { number: 0, name: '', isSet: false, data: Buffer.alloc(0) })).toHaveLength(0);
     expect(decode(message, Buffer.alloc(0))).toEqual({
       ...{ number: 0, name: '', data: Buffer.alloc(0), isSet: false, inner: undefined },
@@ -57,7 +68,7 @@ describe('a message', () => {
   });
 
   test('passes over fields that nobody named, of every form', () => {
-    const others = Buffer.from('a00601' + 'aa0602ffff' + 'b106' + '00'.repeat(8) + 'b506' + '00'.repeat(4), 'hex');
+    const others = Buffer.from(`a00601aa0602ffffb106${'00'.repeat(8)}b506${'00'.repeat(4)}`, 'hex');
     expect(decode(inner, Buffer.concat([others, encode(inner, { name: 'x' })]))).toEqual({ name: 'x', count: 0 });
   });
 

@@ -26,24 +26,24 @@ export type Message = Readonly<Record<string, Field<unknown>>>;
 /** The value of a message as it is read: scalars have their zero, messages may be absent. */
 export type Of<M extends Message> = { [K in keyof M]: M[K] extends Field<infer T> ? T : never };
 /** The value of a message as it is written. */
-export type Sent<T> = T extends Buffer | string | number | boolean
+export type Given<T> = T extends Buffer | string | number | boolean
   ? T
   : T extends readonly (infer I)[]
-    ? readonly Sent<I>[]
-    : { [K in keyof T]?: Sent<T[K]> | undefined };
+    ? readonly Given<I>[]
+    : { [K in keyof T]?: Given<T[K]> | undefined };
 
 type ValueOf<K extends Scalar | Message> = K extends Scalar ? Values[K] : K extends Message ? Of<K> : never;
 
-export const text = (number: number): Field<string> => ({ number, kind: 'text', form: 'one' });
-export const bytes = (number: number): Field<Buffer> => ({ number, kind: 'bytes', form: 'one' });
-export const integer = (number: number): Field<number> => ({ number, kind: 'number', form: 'one' });
-export const flag = (number: number): Field<boolean> => ({ number, kind: 'flag', form: 'one' });
+export const textField = (number: number): Field<string> => ({ number, kind: 'text', form: 'one' });
+export const bytesField = (number: number): Field<Buffer> => ({ number, kind: 'bytes', form: 'one' });
+export const integerField = (number: number): Field<number> => ({ number, kind: 'number', form: 'one' });
+export const flagField = (number: number): Field<boolean> => ({ number, kind: 'flag', form: 'one' });
 export const one = <M extends Message>(number: number, kind: M): Field<Of<M> | undefined> => ({
   number,
   kind,
   form: 'one',
 });
-export const list = <K extends Scalar | Message>(number: number, kind: K): Field<ValueOf<K>[]> => ({
+export const listField = <K extends Scalar | Message>(number: number, kind: K): Field<ValueOf<K>[]> => ({
   number,
   kind,
   form: 'list',
@@ -64,7 +64,7 @@ const FIXED64 = 1;
 const LENGTH = 2;
 const FIXED32 = 5;
 
-export function encode<M extends Message>(message: M, value: Sent<Of<M>>): Buffer {
+export function encode<M extends Message>(message: M, value: Given<Of<M>>): Buffer {
   const pieces: Buffer[] = [];
   for (const [name, { number, kind, form }] of Object.entries(message)) {
     const given = (value as Record<string, unknown>)[name];
@@ -88,7 +88,7 @@ function tagged(number: number, kind: Scalar | Message, value: unknown): Buffer 
     return Buffer.concat([varint((number << 3) | VARINT), varint(Number(value))]);
   if (kind === 'text') return prefixed(number, Buffer.from(value as string));
   if (kind === 'bytes') return prefixed(number, value as Buffer);
-  return prefixed(number, encode(kind, value as Sent<Of<typeof kind>>));
+  return prefixed(number, encode(kind, value as Given<Of<typeof kind>>));
 }
 
 const prefixed = (number: number, content: Buffer) =>
