@@ -281,7 +281,7 @@ const systemImages = (item: 'ROUTER' | 'BUS', given: Readonly<Record<string, str
 
 const MASK = '***';
 
-/** A manifest for answers, without what is secret or may be. */
+/** A manifest for answers, without secrets. */
 export function maskedControlPlaneManifest(source: string): string {
   return yamlText(masked(parsed(source)));
 }
