@@ -11,7 +11,7 @@ export interface Typed {
   output: string[];
 }
 
-/** The commands of the page, in their order. A command goes on to the END of its here-document. */
+/** The commands of the page, in their order. A command continues to the END of its here-document. */
 export function typedOf(page: string): Typed[] {
   const all: Typed[] = [];
   let isOpen = false;
