@@ -312,6 +312,11 @@ const RUNS: readonly Run[] = [
     command: tests('e2e', 'e2e/machines/standalone-page.test.ts'),
   },
   {
+    name: 'control-plane',
+    about: 'the page of a control plane on a node as typed, with docker and podman',
+    command: tests('engine', 'agent/src/control-plane.engine.test.ts'),
+  },
+  {
     name: 'install',
     about: 'the page of installation as typed, from a release to an application on a machine behind NAT',
     command: tests('e2e', 'e2e/machines/install-page.test.ts'),
