@@ -1,6 +1,6 @@
 import { createServer } from 'node:http';
 import { expect, onTestFinished, test } from 'vitest';
-import { createVirtualTime } from './virtual-time.ts';
+import { createVirtualTime, noteWhatIsLeft } from './virtual-time.ts';
 
 const listen = async () => {
   const server = createServer();
@@ -15,6 +15,17 @@ test('virtual time that moves beside a socket without a word about its timers is
   expect(time.now).toBe(0);
   await time.advance(1_000, { timers: 0 });
   expect(time.now).toBe(1_000);
+});
+
+test('virtual time minds no socket that an earlier file of the process has left, and each further one', async () => {
+  const there = ['TCPSocketWrap'];
+  const outside = () => there;
+  noteWhatIsLeft(outside);
+  onTestFinished(() => noteWhatIsLeft());
+  const time = createVirtualTime(0, { outside });
+  await time.advance(1_000);
+  there.push('TCPServerWrap');
+  await expect(time.advance(1_000)).rejects.toThrow(/beside TCPSocketWrap, TCPServerWrap/);
 });
 
 test('virtual time stands still until the timers that are to ring are set, however long the outside takes', async () => {

@@ -7,8 +7,8 @@ const WAIT_MS = 30_000;
 let left = 0;
 
 /** Called before each file of tests: files may share a process, and connections outlive the file that opened them. */
-export function noteWhatIsLeft(): void {
-  left = resources().length;
+export function noteWhatIsLeft(outside: () => string[] = resources): void {
+  left = outside().length;
 }
 
 /** Resources of the process whose events come in their own time. Files are left out: the runner reads some beside a test. */
