@@ -144,7 +144,7 @@ describe('the local API', () => {
 
   test('lists every supported engine in its version', async () => {
     const { body } = await ask('GET', '/v1/system/version');
-    expect(body.allowedEngines).toEqual(['docker', 'podman']);
+    expect(body.allowedEngines).toEqual(['docker', 'podman', 'embedded']);
   });
 
   test('says that the build is unknown where the agent runs from its sources', async () => {

@@ -289,7 +289,7 @@ describe('a pull that a microservice asks for', () => {
     expect(await outcomeOf(unknown)).toMatchObject({ status: 'failed', error: { code: 'NOT_FOUND' } });
   });
 
-  test('of what has failed waits for the next attempt of the agent', async () => {
+  test('waits for the next attempt of the agent where the last one has failed', async () => {
     hub.fault = (path) => (path.includes('team/tiny') ? { status: 500 } : undefined);
     expect(await pulls(apply('models', model()))).toMatchObject({ status: 'failed' });
     const tried = hub.count('team/tiny');
