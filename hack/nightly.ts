@@ -25,6 +25,11 @@ const RUNS: readonly Run[] = [
     command: tests('engine', 'agent/src/faults'),
   },
   {
+    name: 'local-sequences',
+    about: 'random edits of a machine and its controller against a model, with other seeds every night; a process that ends at each call',
+    command: tests('unit', 'agent/src/local'),
+  },
+  {
     name: 'agent-damage',
     about: '10,000 damaged databases',
     command: tests('unit', 'agent/src/faults/damage.test.ts'),
