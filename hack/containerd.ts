@@ -47,7 +47,7 @@ export interface Containerd extends AsyncDisposable {
 const PACKAGES = ['containerd', 'runc', 'containernetworking-plugins', 'iptables'] as const;
 const PROGRAMS = ['/usr/bin/containerd', '/usr/sbin/runc', '/usr/lib/cni/bridge', '/usr/sbin/iptables'] as const;
 const MODULE = 'github.com/containerd/containerd/v2/cmd';
-/** What no test uses, and most of what is compiled. */
+/** No test uses these, and they are most of the work of the compiler. */
 const TAGS = ['no_aufs', 'no_btrfs', 'no_devmapper', 'no_zfs'] as const;
 
 /** Needs root. */
@@ -148,7 +148,7 @@ async function removeStale(): Promise<void> {
 }
 
 /** containerd 2 with its shim. */
-export async function builtPrograms(log: Log = () => {}): Promise<{ containerd: string; shim: string }> {
+async function builtPrograms(log: Log = () => {}): Promise<{ containerd: string; shim: string }> {
   const build = (name: string) => buildTool(name, `${MODULE}/${name}`, { pins: 'containerd', tags: TAGS, log });
   return { containerd: await build('containerd'), shim: await build('containerd-shim-runc-v2') };
 }

@@ -13,7 +13,7 @@ const hasSystemd = spawnSync('systemd-analyze', ['--version']).status === 0;
 test.runIf(hasSystemd)('systemd finds nothing wrong in the units of the agent', () => {
   const folder = temporaryFolder();
   for (const name of UNITS) {
-    // The programs are where the packages put them; here they are another one that is executable.
+    // The programs are where the packages put them; here an executable stands for each.
     const text = readFileSync(join(ROOT, 'packaging', name), 'utf8').replace(
       /=(\/opt\/skerry-agent\/node|\/usr\/bin\/skerry-agent|containerd) /g,
       '=/bin/true ',

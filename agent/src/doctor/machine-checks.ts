@@ -238,7 +238,7 @@ export const MACHINE_CHECKS = [
         "Install the parts of the agent's own engine (apt-get install containerd runc containernetworking-plugins), or docker.io, or podman; then systemctl restart skerry-agent.",
       ),
       silent: failed(
-        "The agent's own engine does not answer: systemctl status skerry-containerd says why, systemctl restart skerry-containerd starts it. Containers that run go on meanwhile.",
+        "The agent's own engine does not answer: systemctl status skerry-containerd says why, systemctl restart skerry-containerd starts it. Containers keep running meanwhile.",
       ),
       forbidden: failed('Run the agent as root, or as a user that may open the engine socket.'),
       unfit: failed('Update the engine: docker 19.03 or podman 4.0 at least.'),

@@ -18,7 +18,7 @@ describe('the engine of a machine', () => {
     expect(named({ containerEngineUrl: 'tcp://10.0.0.1:2375' })).toEqual({ url: 'tcp://10.0.0.1:2375' });
   });
 
-  test("is the first one that is there, and the agent's own where none is", () => {
+  test("is the first one present, and the agent's own where none is", () => {
     expect(chooseEngine(unset, having(DOCKER, PODMAN)).kind).toBe('docker');
     expect(chooseEngine(unset, having(PODMAN)).url).toBe(PODMAN);
     expect(chooseEngine(unset, bare)).toEqual({ kind: 'embedded', url: OWN });

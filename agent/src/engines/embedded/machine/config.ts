@@ -82,7 +82,7 @@ const newTables = (settings: ContainerdSettings): Table[] => {
     [[...images, 'registry'], { config_path: places.registries }],
     [runtime, common(settings)],
     ...runtimeTables(runtime, settings),
-    // Its socket and its folders are those of the whole machine.
+    // Every containerd of the machine would share its socket and its folders.
     [['plugins', 'io.containerd.nri.v1.nri'], { disable: true }],
     [['plugins', 'io.containerd.shim.v1.manager'], { socket_dir: `${places.state}/s` }],
     [['plugins', 'io.containerd.transfer.v1.local'], { config_path: places.registries }],

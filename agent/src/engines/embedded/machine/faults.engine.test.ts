@@ -6,14 +6,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
 import { type Containerd, startContainerd } from '../../../../../hack/containerd.ts';
-import { pushImage } from '../../../../../hack/image.ts';
+import { pushImage, saveImage } from '../../../../../hack/image.ts';
+import { sampleImage } from '../../../../../hack/sample.ts';
 import { shellImage } from '../../../../../hack/shell-image.ts';
 import type {} from '../../../../../hack/testing/provided.ts';
 import { temporaryFolder } from '../../../../../testing/temporary-folder.ts';
 import type { EngineFacts } from '../../../engine-port/facts.ts';
 import { findContainer, INSTANCE, makeSpec, prepare, until } from '../../_contract.ts';
 import { EmbeddedEngine } from '../engine.ts';
-import { pauseArchive } from './pause-image.ts';
 
 /**
  * What happens to the agent's own engine. By day its containerd is killed beside a container; the nightly run has the slow faults.
@@ -146,10 +146,10 @@ describe.runIf(runsHere())('the containerd of the agent', () => {
   nightly(
     'leaves containers in another namespace alone, which it does not list',
     async () => {
-      const archive = join(folder, 'pause.tar');
-      writeFileSync(archive, pauseArchive('amd64'));
+      const archive = join(folder, 'foreign.tar');
+      writeFileSync(archive, saveImage(await sampleImage(), 'example.com/foreign/web:1'));
       await ctr('--namespace', 'default', 'images', 'import', archive);
-      await ctr('--namespace', 'default', 'run', '--detach', 'skerry.local/pause:1', 'foreign');
+      await ctr('--namespace', 'default', 'run', '--detach', 'example.com/foreign/web:1', 'foreign');
       onTestFinished(async () => {
         await ctr('--namespace', 'default', 'tasks', 'delete', '--force', 'foreign');
         await ctr('--namespace', 'default', 'containers', 'delete', 'foreign');

@@ -30,7 +30,7 @@ export function podNetwork(
 
 /**
  * The list of CNI plugins that makes the network: a bridge of its own, addresses that are recorded in `addresses`, ports of
- * the machine. A firewall of the machine that drops what is forwarded, as docker sets one up, lets its packets pass.
+ * the machine. A firewall of the machine that drops forwarded packets, as docker sets one up, lets the packets of containers pass.
  */
 export function networkList({ name, subnet }: PodNetwork, addresses: string): object {
   const bridge = {

@@ -23,7 +23,7 @@ export const PLUGIN_FOLDERS = ['/usr/lib/cni', '/opt/cni/bin', '/usr/libexec/cni
 
 const PLUGINS = ['bridge', 'host-local', 'loopback', 'portmap', 'firewall'] as const;
 
-/** The parts of a private containerd, or the names of the packages of Debian that bring what is missing. */
+/** The parts of a private containerd, or the names of the packages of Debian that bring the missing ones. */
 export function containerdParts({ programs, plugins }: FoundPrograms): ContainerdParts | { missing: string[] } {
   const containerd = programs.find((path) => path.endsWith('/containerd'));
   const isComplete = (folder: string) => PLUGINS.every((name) => plugins.includes(`${folder}/${name}`));

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
-import { pauseArchive, pauseImage } from './pause-image.ts';
+import { pauseImage } from './pause-image.ts';
 import { pauseProgram } from './pause-program.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'skerry-pause-'));
@@ -39,8 +39,7 @@ describe('the pause program', () => {
 });
 
 test('the pause image has the same digest each time', () => {
-  const { manifest, blobs, reference } = pauseImage('amd64');
+  const { manifest, blobs } = pauseImage('amd64');
   expect(pauseImage('amd64').manifest.digest).toBe(manifest.digest);
   expect(blobs.map(({ mediaType }) => mediaType.split('.').at(-1))).toEqual(['tar', 'v1+json', 'v1+json']);
-  expect(pauseArchive('amd64').includes(reference)).toBe(true);
 });

@@ -8,7 +8,7 @@ export const PAUSE_IMAGE = 'skerry.local/pause:1';
 const MANIFEST = 'application/vnd.oci.image.manifest.v1+json';
 
 /** A blob of an image with what a descriptor says of it. */
-export interface PauseBlob {
+interface PauseBlob {
   mediaType: string;
   digest: string;
   content: Buffer;
@@ -38,19 +38,6 @@ export function pauseImage(architecture: PauseArchitecture): PauseImage {
     layers: [descriptor(layer)],
   });
   return { reference: PAUSE_IMAGE, blobs: [layer, config, manifest], manifest };
-}
-
-/** The image as an archive in the layout of OCI, which containerd imports. */
-export function pauseArchive(architecture: PauseArchitecture): Buffer {
-  const { blobs, manifest, reference } = pauseImage(architecture);
-  const file = (path: string, content: Uint8Array) => ({ path, type: 'file' as const, content });
-  const annotations = { 'io.containerd.image.name': reference, 'org.opencontainers.image.ref.name': '1' };
-  const index = { schemaVersion: 2, manifests: [{ ...descriptor(manifest), annotations }] };
-  return makeTar([
-    file('oci-layout', Buffer.from('{"imageLayoutVersion":"1.0.0"}')),
-    file('index.json', Buffer.from(JSON.stringify(index))),
-    ...blobs.map(({ digest, content }) => file(`blobs/${digest.replace(':', '/')}`, content)),
-  ]);
 }
 
 const descriptor = ({ mediaType, digest, content }: PauseBlob) => ({ mediaType, digest, size: content.length });
