@@ -196,7 +196,7 @@ const RUNS: readonly Run[] = [
   {
     name: 'edit-cost',
     about: 'the cost of an edit among 10 and 1,000 objects of each kind',
-    command: tests('unit', 'src/edit-cost.test.ts'),
+    command: tests('alone', 'src/edit-cost.test.ts'),
   },
   {
     name: 'bus-cost',
@@ -294,6 +294,12 @@ const RUNS: readonly Run[] = [
     command: tests('engine', 'hack/package/machine.engine.test.ts'),
   },
   {
+    name: 'own-engine',
+    about:
+      "the agent's own engine on a fresh Debian without a network: upgrades, kills, reboot, removal, purge; its faults: a minute of silence, an upgrade to containerd 2, a lost pull",
+    command: tests('engine', 'hack/package/own-engine.engine.test.ts', 'agent/src/engines/embedded/machine'),
+  },
+  {
     name: 'machines',
     about:
       'fresh Debian machines: installed by one line, engine later, reboot, upgrade, purge, podman, IPv6, read-only root',
@@ -304,6 +310,11 @@ const RUNS: readonly Run[] = [
     about:
       'the page of one machine without a controller as typed, on a Debian with docker and podman and without a network',
     command: tests('e2e', 'e2e/machines/standalone-page.test.ts'),
+  },
+  {
+    name: 'control-plane',
+    about: 'the page of a control plane on a node as typed, with docker and podman',
+    command: tests('engine', 'agent/src/control-plane.engine.test.ts'),
   },
   {
     name: 'install',

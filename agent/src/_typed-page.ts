@@ -11,7 +11,7 @@ export interface Typed {
   output: string[];
 }
 
-/** The commands of the page, in their order. A command goes on to the END of its here-document. */
+/** The commands of the page, in their order. A command continues to the END of its here-document. */
 export function typedOf(page: string): Typed[] {
   const all: Typed[] = [];
   let isOpen = false;
@@ -65,6 +65,8 @@ export interface Typing {
   type(command: string): Promise<Said | undefined>;
   /** Whether a command only looks: what a second look shows counts when the first came too early. */
   isLook(command: string): boolean;
+  /** a look has so long to show it, ms; 20 s when absent */
+  lookPatience?: number;
   /** The lines of a command that are compared. */
   shown?(command: string, lines: readonly string[]): readonly string[];
 }
@@ -82,7 +84,7 @@ export async function typeAsWritten({ command, output }: Typed, typing: Typing):
         said = (await type(command)) ?? said;
         return said !== undefined && holds(said);
       },
-      20_000,
+      typing.lookPatience ?? 20_000,
     ).catch(() => {});
   expect(holds(said), `$ ${command}\n${said.lines.join('\n')}\nThe page:\n${output.join('\n')}`).toBe(true);
   expect(said.code === 0, command).toBe(!output.some((line) => line.startsWith('Error[')));

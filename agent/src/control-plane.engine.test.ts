@@ -9,6 +9,7 @@ import { freePort } from '../../hack/ports.ts';
 import type {} from '../../hack/testing/provided.ts';
 import { Home } from './_home.ts';
 import { shellIn, typeAsWritten, typedOf } from './_typed-page.ts';
+import { until } from './engines/_contract.ts';
 
 /** docs/control-plane-on-a-node.md as a reader types it, on docker, and by night on podman, with two agents on one engine. */
 const PAGE = readFileSync(join(ROOT, 'docs/control-plane-on-a-node.md'), 'utf8');
@@ -34,11 +35,21 @@ function shellOf(home: Home): Record<string, string> {
 const isLook = (command: string) =>
   /^(curl|skerry-agent (controlplane get|ms exec controller -- skerry get))/.test(command);
 
+/** Whether the control plane ends by a command, and is started again. */
+const isEnd = (command: string) => /control-plane restore|controlplane restart/.test(command);
+
+/** Which run of the control plane is healthy now; empty: none. */
+async function runOf(type: ReturnType<typeof shellIn>): Promise<string> {
+  const { lines } = await type('skerry-agent controlplane get -o json');
+  const { health, containerId, restartCount } = JSON.parse(lines.join('\n'));
+  return health === 'healthy' ? `${containerId} ${restartCount}` : '';
+}
+
 for (const { kind, url } of inject('engines'))
   describe.runIf(kind === 'docker' || process.env.SKERRY_NIGHTLY)(
     `docs/control-plane-on-a-node.md with ${kind}`,
     () => {
-      test('holds as typed', { timeout: 400_000 }, async () => {
+      test('holds as typed', { timeout: 900_000 }, async () => {
         const [hub, other] = [new Home({ engineUrl: url }), new Home({ engineUrl: url })];
         const port = String(await freePort());
         try {
@@ -51,8 +62,19 @@ for (const { kind, url } of inject('engines'))
           expect(all.length).toBeGreaterThan(20);
           for (const typed of all) {
             const isOther = typed.command.startsWith(': gw-2; ');
-            const type = shellIn({ folder, env: isOther ? otherEnv : env, patience: 180_000 });
-            await typeAsWritten(typed, { type, isLook });
+            const type = shellIn({ folder, env: isOther ? otherEnv : env, patience: 240_000 });
+            const before = isEnd(typed.command) ? await runOf(type) : '';
+            await typeAsWritten(typed, { type, isLook, lookPatience: 120_000 });
+            // The page says that it takes half a minute.
+            if (before !== '')
+              await until(
+                'the control plane to run again',
+                async () => {
+                  const now = await runOf(type);
+                  return now !== '' && now !== before;
+                },
+                240_000,
+              );
           }
         } finally {
           for (const home of [other, hub]) await home.remove();

@@ -35,6 +35,7 @@ const LONG: readonly string[] = [
   'src/rest/fuzz.api.test.ts',
   'src/kube/restart.api.test.ts',
   'src/kube/memory.api.test.ts',
+  'agent/src/control-plane.engine.test.ts',
   'src/edit-cost.test.ts',
   'agent/src/app.test.ts',
   'src/subjects/bus-accounts/reconcile/killed.test.ts',

@@ -5,7 +5,7 @@ import { authorityFile, type Layout } from './layout.ts';
 
 /** Writes the authority of the certificate that the controller serves, for the machines that join. */
 export async function writeAuthority(layout: Layout, port: number): Promise<void> {
-  // It is the controller of this container; its certificate is what is asked for.
+  // It is the controller of this container; its certificate is the question.
   const socket = connect({ host: '127.0.0.1', port, servername: 'localhost', rejectUnauthorized: false });
   try {
     await once(socket, 'secureConnect');

@@ -41,7 +41,7 @@ test('the keys of a control plane are readable by its user alone, and each user 
   expect(certificate('controller').subject).toContain('CN=system:serviceaccount:skerry:skerry-controller');
 });
 
-test('a process that ended between a key and its certificate is followed by one that makes both', async () => {
+test('a process that ended between a key and its certificate is followed by a process that makes both', async () => {
   const { layout, path, certificate } = setUp();
   await keepKeys(layout, NOW);
   rmSync(path('authority.crt'));

@@ -29,7 +29,7 @@ const USERS = {
 } as const satisfies Record<string, Pick<Parameters<Signer['issue']>[0], 'subject' | 'groups'>>;
 export type UserName = keyof typeof USERS;
 
-/** Makes what is missing, and what ends soon. Nothing of a key leaves the folder. */
+/** Makes missing keys, and certificates that end soon. Nothing of a key leaves the folder. */
 export async function keepKeys(layout: Layout, now: number): Promise<void> {
   const signer = createSigner();
   const validity = (days: number) => {

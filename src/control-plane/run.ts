@@ -9,7 +9,7 @@ import { CERTIFICATE_HOSTS, type Program, programs } from './programs.ts';
 import { restoreSnapshot } from './snapshot.ts';
 
 /** A program has so long to become ready, ms: a slow disk, or a long log of etcd. */
-const READY_MS = 180_000;
+const READY_MS = 600_000;
 const LOOK_MS = 100;
 /** Certificates are looked at so often, ms. */
 const KEYS_EVERY = 24 * 3600 * 1000;

@@ -25,7 +25,7 @@ export async function writeSnapshot(output: Writable): Promise<void> {
   tail.verify();
 }
 
-/** A snapshot ends with the SHA-256 of what is before it. */
+/** A snapshot ends with the SHA-256 of everything before. */
 class SnapshotTail {
   readonly #hash = createHash('sha256');
   #last = Buffer.alloc(0);

@@ -103,7 +103,7 @@ test('a control plane that is deployed has succeeded once it is healthy, and its
   ]);
 });
 
-test('of two applies in one tick one is taken, and the other one names it', async () => {
+test('a second apply in the same tick is refused, and names the first one', async () => {
   for (let round = 0; round < 20; round++) {
     const answers = await Promise.all(['a', 'b'].map((which) => apply(image(`${round}${which}`))));
     expect(answers.map(({ status }) => status).toSorted()).toEqual([202, 409]);
@@ -221,7 +221,7 @@ test('a restart with pull makes the container again from its image, and one with
   expect((await engine.containers()).map(({ id }) => id)).toEqual(made);
 });
 
-test('a removal goes on after the agent has ended in it, and leaves no row', async () => {
+test('a removal continues after the agent has ended in it, and leaves no row', async () => {
   await deploy();
   engine.faults.before = (operation) => {
     if (operation === 'remove') throw new EngineError('Failed', 'busy');

@@ -9,7 +9,7 @@ export const controlPlaneManifest = (spec: object = {}, metadata: object = {}): 
 
 const CANARY = 'Canary-in-every-secret-1!';
 
-/** Every member that may have a secret, with the same text in each; those of TLS exclude each other with others, and are set. */
+/** Every member that may have a secret, with the same text in each. */
 export const SECRETS = {
   canary: CANARY,
   base64: Buffer.from(CANARY).toString('base64'),

@@ -178,6 +178,8 @@ const DATA = '/var/lib/skerry';
 const TLS_FOLDER = '/etc/skerry/tls';
 /** The user of the image. */
 const USER = '65532';
+/** A slow machine takes minutes; what cannot start ends by itself. */
+const START_SECONDS = 840;
 /** Asks the port of probes; with little of Node, since it runs often. */
 const PROBE = `require("http").get("http://127.0.0.1:${PORTS.metrics}/readyz",r=>process.exit(r.statusCode===200?0:1)).on("error",()=>process.exit(1))`;
 
@@ -207,7 +209,7 @@ function viewOfControlPlane(spec: Manifest['spec'], uuid: string): MicroserviceV
       test: ['CMD', '/usr/bin/node', '-e', PROBE],
       interval: 10,
       timeout: 5,
-      startPeriod: 180,
+      startPeriod: START_SECONDS,
       retries: 3,
     },
   };
@@ -281,7 +283,7 @@ const systemImages = (item: 'ROUTER' | 'BUS', given: Readonly<Record<string, str
 
 const MASK = '***';
 
-/** A manifest for answers, without what is secret or may be. */
+/** A manifest for answers, without secrets. */
 export function maskedControlPlaneManifest(source: string): string {
   return yamlText(masked(parsed(source)));
 }

@@ -163,7 +163,7 @@ async function follow(
     }
   };
   const isDone = await agent.supervisor.until(isOver, BUDGET, signal);
-  // The next start of the agent goes on with it.
+  // The next start of the agent continues with it.
   if (signal.aborted) throw new AgentError('UNAVAILABLE', 'the agent ends; it looks at this again when it starts');
   if (isDone && failure === undefined) {
     agent.controlPlane.succeed();
