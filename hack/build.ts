@@ -45,6 +45,16 @@ const LEAN_HTTP: Plugin = {
   },
 };
 
+/** Messages of zod in languages other than English, which no program shows: 300 KiB of text that each of them would hold in memory. */
+const ENGLISH_ALONE: Plugin = {
+  name: 'english-alone',
+  setup(build) {
+    build.onLoad({ filter: /\/zod\/v4\/locales\/[^/]+\.js$/ }, ({ path }) =>
+      /\/(index|en)\.js$/.test(path) ? undefined : { contents: 'export default () => ({});' },
+    );
+  },
+};
+
 export interface Bundle {
   path: string;
   bytes: number;
@@ -85,7 +95,7 @@ export async function bundle(name: BundleName, outdir = join(ROOT, 'dist'), orig
       SKERRY_BUILD: JSON.stringify({ buildTime: origin.created.toISOString(), gitCommit: origin.revision }),
     },
     metafile: true,
-    plugins: [LEAN_HTTP],
+    plugins: [LEAN_HTTP, ENGLISH_ALONE],
     logLevel: 'warning',
   };
   const { metafile } = await build(options);

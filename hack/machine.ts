@@ -151,7 +151,17 @@ export class Machine implements AsyncDisposable {
     const boot = ['sh', join(this.#dir, 'boot'), this.root, readOnly ? 'ro' : 'rw', controllers.join(' ')];
     const enter = this.#cgroups ? ['sh', '-c', ENTER, basename(this.#dir)] : [];
     // The machine does not outlive this process.
-    const args = ['--pdeathsig', 'KILL', '--', ...enter, ...(this.#within ?? []), 'unshare', ...network, ...namespaces, ...boot];
+    const args = [
+      '--pdeathsig',
+      'KILL',
+      '--',
+      ...enter,
+      ...(this.#within ?? []),
+      'unshare',
+      ...network,
+      ...namespaces,
+      ...boot,
+    ];
     this.#process = spawn('setpriv', args, { stdio: ['ignore', 'ignore', 'inherit'], cwd: '/' });
     const state = async () => (await this.say('systemctl', 'is-system-running')).out;
     await waitFor(async () => /running|degraded/.test(await state()), {

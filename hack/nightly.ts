@@ -136,6 +136,12 @@ const RUNS: readonly Run[] = [
     ),
   },
   {
+    name: 'containerd-2',
+    about: "the contract of engines on the agent's own engine with containerd 2, which is built in some minutes",
+    command: tests('engine', 'agent/src/engines'),
+    env: { SKERRY_ENGINE: 'embedded', SKERRY_CONTAINERD: '2' },
+  },
+  {
     name: 'agent-engines',
     about: 'every test of the agent on every engine',
     command: tests('engine', 'agent/src/agent.engine.test.ts'),
@@ -190,7 +196,7 @@ const RUNS: readonly Run[] = [
   {
     name: 'edit-cost',
     about: 'the cost of an edit among 10 and 1,000 objects of each kind',
-    command: tests('unit', 'src/edit-cost.test.ts'),
+    command: tests('alone', 'src/edit-cost.test.ts'),
   },
   {
     name: 'bus-cost',
@@ -286,6 +292,12 @@ const RUNS: readonly Run[] = [
     name: 'machine',
     about: 'the package of the agent where systemd is init, and a watchdog that hangs',
     command: tests('engine', 'hack/package/machine.engine.test.ts'),
+  },
+  {
+    name: 'own-engine',
+    about:
+      "the agent's own engine on a fresh Debian without a network: upgrades, kills, reboot, removal, purge; its faults: a minute of silence, an upgrade to containerd 2, a lost pull",
+    command: tests('engine', 'hack/package/own-engine.engine.test.ts', 'agent/src/engines/embedded/machine'),
   },
   {
     name: 'machines',

@@ -1,5 +1,5 @@
 import { runChecks, timed } from './check.ts';
-import { describeFailures, describeTally, runProject, sum, type Tally } from './vitest.ts';
+import { describeFailures, describeTally, runProjects, sum, type Tally } from './vitest.ts';
 
 /**
  * All that CI runs, in two lanes beside each other: the checks, the unit tests and those on an API server mostly compute; the
@@ -9,13 +9,13 @@ import { describeFailures, describeTally, runProject, sum, type Tally } from './
  */
 const computed = Promise.withResolvers<void>();
 const waits = runLane([
-  () => timed('engine tests', () => runProject('engine', { after: computed.promise })),
-  () => timed('end-to-end tests', () => runProject('e2e', { after: computed.promise })),
+  () => timed('engine tests', () => runProjects(['engine'], { after: computed.promise })),
+  () => timed('end-to-end tests', () => runProjects(['e2e'], { after: computed.promise })),
 ]);
 const computes = await runLane([
   async () => sum(await runChecks()),
-  () => timed('unit tests', () => runProject('unit', { isBackground: true })),
-  () => timed('API server tests', () => runProject('api', { isBackground: true })),
+  () => timed('unit tests', () => runProjects(['unit', 'alone'], { isBackground: true })),
+  () => timed('API server tests', () => runProjects(['api'], { isBackground: true })),
 ]);
 computed.resolve();
 const total = sum([...computes, ...(await waits)]);

@@ -15,7 +15,7 @@ export interface Tally {
 }
 
 /** The projects of vitest.config.ts. */
-export type Project = 'unit' | 'api' | 'engine' | 'e2e' | 'cluster';
+export type Project = 'unit' | 'alone' | 'api' | 'engine' | 'e2e' | 'cluster';
 
 /** The part of vitest's JSON report that is counted. */
 interface Report {
@@ -43,14 +43,14 @@ interface Beside {
 /** The priority of what runs in the background: it gets a quarter of a processor that another process wants as well. */
 const BACKGROUND = 5;
 
-/** Runs one project and counts its tests. Its output goes to this terminal. */
-export async function runProject(project: Project, beside: Beside = {}): Promise<Tally> {
+/** Runs projects in one process of vitest and counts their tests. The output goes to this terminal. */
+export async function runProjects(projects: readonly Project[], beside: Beside = {}): Promise<Tally> {
   const folder = mkdtempSync(join(tmpdir(), 'skerry-vitest-'));
   const file = join(folder, 'report.json');
   try {
     const code = await run(
       [
-        ...['run', '--project', project, '--passWithNoTests'],
+        ...['run', ...projects.map((project) => `--project=${project}`), '--passWithNoTests'],
         ...['--reporter', 'default', '--reporter', 'json', `--outputFile.json=${file}`],
       ],
       beside,

@@ -288,7 +288,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
       return dataDirectory && engine.url.startsWith('unix:') ? machine.diskAt(dataDirectory) : undefined;
     },
     usersOf: (name) => imagesWanted().get(name) ?? [],
-    isPulled: (id) => database.images().has(id),
+    pulledAs: (id) => database.images().get(id),
     applicationOf: (uuid) => responses.sent.microservices?.views.get(uuid)?.application,
     disown: (id) => supervisor.forgetImage(id),
   });

@@ -24,7 +24,7 @@ import { sender } from './poll.ts';
 const SIZES = [100, 1_000] as const;
 /** Nodes of test agents, whose bus servers are leafs; two of them really run one. */
 const NODES = 50;
-const EDITS = { short: 5, usual: 8, long: 50 };
+const EDITS = { short: 5, usual: 20, long: 50 };
 /** Applications with microservices on leafs; further ones have an account alone, which only the server node has. */
 const WITH_MICROSERVICES = SIZES[0] + EDITS.long;
 /** Users of one rule, which is edited. */
@@ -32,6 +32,8 @@ const USERS = { short: 500, usual: 1_000, long: 10_000 };
 const REVOKED = { short: 20, usual: 30, long: 500 };
 const MESSAGES = { short: 1_000, usual: 5_000, long: 20_000 };
 const POLLS_PER_SECOND = 300;
+/** How long statuses of the last edit may take. Pages of metrics, by which `quiet` would say it, take more CPU than an edit. */
+const SETTLE_MS = 3_000;
 /** How long the first message is waited for, until another one is sent. */
 const FIRST_MS = 200;
 /** Objects that the controller writes for an edit: Secrets of tokens, and the statuses of what changes, of two nodes among them. */
@@ -306,11 +308,12 @@ async function edited(run: Run, name: string, edit: (i: number) => Promise<unkno
             intervalMs: 20,
           });
         }
-        await stack.quiet(300_000);
+        await sleep(SETTLE_MS);
       },
       stack,
     ),
   );
+  await stack.quiet(300_000);
   const others = (rest.writes * (performance.now() - began)) / 1_000;
   const { total, kinds }: Requests = await wrote();
   return { cost, writes: { total: total - others, kinds } };

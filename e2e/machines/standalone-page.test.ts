@@ -61,7 +61,7 @@ beforeAll(async () => {
 afterAll(() => started.disposeAsync(), 60_000);
 
 /** A machine without a way out, with an engine and what the page loads. */
-async function newMachine(kind: EngineKind): Promise<Machine> {
+async function newMachine(kind: EngineKind | 'embedded'): Promise<Machine> {
   const network = await createNetwork();
   onTestFinished(() => network[Symbol.asyncDispose]());
   await network.plug(false);
@@ -69,7 +69,7 @@ async function newMachine(kind: EngineKind): Promise<Machine> {
   const pairs = [...reached].map(([port, path]) => `${port}=${path}`);
   const forward = await startDaemon({ name: 'forward', dir: temporaryFolder(), command, args: [...args, ...pairs] });
   onTestFinished(() => forward.stop());
-  const machine = await Machine.create({ base, within: network.command });
+  const machine = await Machine.create({ base, within: network.command, controllers: kind === 'embedded' });
   onTestFinished(() => machine[Symbol.asyncDispose]());
   expect(await machine.installEngine(kind)).toMatchObject({ code: 0 });
   copyFileSync(debian, join(machine.root, 'root', basename(debian)));
@@ -101,7 +101,9 @@ const webManifest = () => {
   return JSON.stringify({ ...manifest, spec: { ...manifest.spec, registry: BUILT_IN_REGISTRIES.local.id } });
 };
 
-describe.runIf(process.env.SKERRY_NIGHTLY).each(['docker', 'podman'] as const)('on a Debian with %s', (kind) => {
+const onDebian = describe.runIf(process.env.SKERRY_NIGHTLY);
+
+onDebian.each(['docker', 'podman', 'embedded'] as const)('on a Debian with the engine %s', (kind) => {
   test('docs/standalone.md holds as typed from the package to its purge, which leaves nothing', {
     timeout: 900_000,
   }, async () => {
@@ -120,7 +122,9 @@ describe.runIf(process.env.SKERRY_NIGHTLY).each(['docker', 'podman'] as const)('
     const isEngines = (path: string) => /^\.\/(root|etc\/(cni|docker|containers))/.test(path);
     expect(ours.filter((path) => !isEngines(path) || path.includes('skerry-agent/'))).toEqual([]);
   });
+});
 
+onDebian.each(['docker', 'podman'] as const)('on a Debian with %s', (kind) => {
   test('systemd stops the containers with the agent where shutdownPolicy says so, and else lets them run', {
     timeout: 600_000,
   }, async () => {

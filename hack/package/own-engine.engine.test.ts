@@ -40,7 +40,11 @@ beforeAll(async () => {
     writeFileSync(program, readFileSync(agent.path, 'utf8').replaceAll(`"${AGENT_VERSION}"`, `"${version}"`));
     const node = join(ROOT, 'node_modules/node/bin/node');
     const origin = { version, revision: 'test', created: new Date(0) };
-    layOut(join(dir, 'tree'), { agent: program, launcher: launcher.path, node, notice: '', billOfMaterials: '{}' }, origin);
+    layOut(
+      join(dir, 'tree'),
+      { agent: program, launcher: launcher.path, node, notice: '', billOfMaterials: '{}' },
+      origin,
+    );
     const to = join(machine.root, `${version}.deb`);
     await makeDebianPackage(join(dir, 'tree'), 'amd64', origin, { to, compression: ['-Zgzip', '-z1'] });
   }
@@ -70,7 +74,8 @@ const traces = async () =>
         'ps -eo args | grep -E "^[^ ]*(containerd|sample|pause)"',
         'systemctl list-units --plain --no-legend "skerry*" "cri-*"',
         'find /var/lib/cni',
-      ].join('; ') + '; true',
+        'true',
+      ].join('; '),
     )
   ).out
     .split('\n')
@@ -85,7 +90,9 @@ test.runIf(process.env.SKERRY_NIGHTLY)(
     const clean = await traces();
     await said('dpkg', '-i', '/0.1.0.deb');
     await machine.untilActive();
-    await until('the agent to have its engine', async () => /Engine: +embedded 1\.6/.test((await machine.say('skerry-agent', 'status')).out));
+    await until('the agent to have its engine', async () =>
+      /Engine: +embedded 1\.6/.test((await machine.say('skerry-agent', 'status')).out),
+    );
     await said('skerry-agent', 'image', 'load', '-f', '/root/web.tar');
     await said('skerry-agent', 'deploy', '-f', '/root/web.yaml');
     await until('the microservice to run', runs);
@@ -125,7 +132,9 @@ test.runIf(process.env.SKERRY_NIGHTLY)(
     expect(await traces()).toEqual(clean);
     // It is a file system of its own here.
     expect(readdirSync(join(machine.root, 'var/lib/skerry-containerd'))).toEqual([]);
-    const ours = (await machine.files()).filter((path) => !before.includes(path) && !path.startsWith('./var/lib/skerry-agent/volumes'));
+    const ours = (await machine.files()).filter(
+      (path) => !before.includes(path) && !path.startsWith('./var/lib/skerry-agent/volumes'),
+    );
     expect(ours.filter((path) => path !== './var/lib/skerry-agent')).toEqual([]);
   },
   900_000,

@@ -45,7 +45,7 @@ async function openSocket(query = '?command=sleep'): Promise<WebSocket> {
   return ws;
 }
 
-test('of 500 exec sockets that send nothing as many stay as a node has sessions, and the command line is answered beside them', async () => {
+test('500 exec sockets that send nothing take the sessions of the node, and the command line is answered beside them', async () => {
   const sockets = Array.from({ length: 500 }, () => {
     const ws = new WebSocket('ws://agent/v1/ms/web/exec?command=sleep', {
       headers: { authorization: `Bearer ${local.token}` },

@@ -98,7 +98,7 @@ describe('a kept microservice', () => {
       expect([adopted, refused.has(uuid)]).toEqual([[], true]);
     });
 
-  test('that was removed gives its uuid to its former controller alone, while its volumes are here', () => {
+  test('keeps its uuid for its former controller after its removal, while its volumes are here', () => {
     const rows = rowsOf({ ...row, desiredState: 'deleted' });
     const other = makeEntry({ uuid, application: 'other', name: 'kept' });
     const { entries, refused } = combine({ managed: [other], rows });

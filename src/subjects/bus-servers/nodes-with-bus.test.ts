@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type InMemoryController, NAMESPACE, startInMemoryController } from '../../../testing/in-memory-controller.ts';
-import { nodeUuid } from '../../rules/identity.ts';
+import type { BusUser } from '../../api/v3/bus-user.ts';
+import { nodeUuid, uuidOf } from '../../rules/identity.ts';
 import type { MicroserviceView } from '../../wire/agent.ts';
 import { busOf, entryWithBus, shopWithBus } from '../bus-accounts/_fleet.ts';
+import { userSecretName } from '../bus-accounts/rules/secret.ts';
 
 /** What the nodes of an installation get of the message bus, and whom an edit reaches. */
 let fleet: InMemoryController;
@@ -171,6 +173,29 @@ describe('a server', () => {
     for (const name of ['SYS', 'shop', 'controller']) expect(tokensOf(1)).toContain(bus.accountTexts(name).token);
     expect(tokensOf(1)).not.toContain(bus.accountTexts('SYS-leaf-gateway-0').token);
     expect(filesOf(1, 'bus-config')['server.conf']?.match(/account: "/g)).toHaveLength(2);
+  });
+
+  test('gets the token of an edited account, and other credentials of a link', async () => {
+    await setMode('server');
+    await createShop();
+    await setHub('hub.example');
+    const credsOfLink = () => filesOf(1, 'bus-config')[`creds/${bus.accountToken('shop')?.sub}.creds`];
+    const former = { token: bus.accountTexts('shop').token, creds: credsOfLink() };
+    expect(tokensOf(1)).toContain(former.token);
+    await bus.send('POST', '/bus/account-rules', { name: 'few', maxConnections: 3 });
+    await bus.edit('shop', (spec) => {
+      spec.busConfig = { busAccess: true, busRule: 'few' };
+    });
+    const { token } = bus.accountTexts('shop');
+    expect(token).not.toBe(former.token);
+    expect(tokensOf(1)).toContain(token);
+    const { resource } = fleet.stores.secrets;
+    const name = userSecretName(uuidOf(bus.user('shop', 'leaf-gateway-1') as BusUser));
+    await fleet.cluster.client.delete(resource, { namespace: NAMESPACE, name });
+    await fleet.settle();
+    expect(former.creds).toBeDefined();
+    expect(credsOfLink()).toBe(bus.userTexts('shop', 'leaf-gateway-1').creds);
+    expect(credsOfLink()).not.toBe(former.creds);
   });
 });
 

@@ -77,10 +77,10 @@ export const DEPLOY_COMMANDS: readonly Command[] = [
     examples: ['deploy -f web.yaml'],
     run: async (context) => {
       const { flags, client } = context;
-      const file = flags.file === undefined ? '' : String(flags.file);
-      if (file === '') throw new CliError('INVALID_ARGUMENT', 'the manifest is missing', 'Name it with -f <file>.');
-      const manifest = readText(file === '-' ? '/dev/stdin' : file);
-      if (manifest === undefined) throw new CliError('NOT_FOUND', `there is no file ${file}`);
+      const named = flags.file === undefined ? '' : String(flags.file);
+      if (named === '') throw new CliError('INVALID_ARGUMENT', 'the manifest is missing', 'Name it with -f <file>.');
+      const file = named === '-' ? '/dev/stdin' : named;
+      const manifest = readManifest(file);
       const { path, wait, nameOf = ({ name }) => name } = kindOf(manifest, file);
       const sourceName = String(flags['source-name'] ?? 'local-cli');
       const form: Form = { manifest, sourceName, ...(flags['dry-run'] && { dryRun: true }) };
@@ -92,6 +92,17 @@ export const DEPLOY_COMMANDS: readonly Command[] = [
     },
   },
 ];
+
+function readManifest(file: string): string {
+  let manifest: string | undefined;
+  try {
+    manifest = readText(file);
+  } catch (error) {
+    throw new CliError('INVALID_ARGUMENT', `${file} cannot be read: ${(error as Error).message}`);
+  }
+  if (manifest === undefined) throw new CliError('NOT_FOUND', `there is no file ${file}`);
+  return manifest;
+}
 
 function kindOf(manifest: string, file: string): Kind {
   let document: unknown;

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createNetwork, type EdgeNetwork } from '../../../../e2e/_network.ts';
 import { type Certificate, makeCertificate } from '../../../../hack/certificate.ts';
+import { startContainerd } from '../../../../hack/containerd.ts';
 import {
   type EngineKind,
   type EngineOptions,
@@ -83,6 +84,20 @@ export async function startEngine(
       await engine.stop();
       removeEngineData(dir);
       rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** An engine of any kind, with nothing but its URL. */
+export async function startAnyEngine(kind: EngineKind | 'embedded'): Promise<{ url: string } & AsyncDisposable> {
+  if (kind !== 'embedded') return startEngine(kind);
+  const dir = mkdtempSync(join(tmpdir(), 'skerry-embedded-'));
+  const { url, stop } = await startContainerd({ dir });
+  return {
+    url,
+    async [Symbol.asyncDispose]() {
+      await stop();
+      rmSync(dir, { recursive: true, force: true });
     },
   };
 }

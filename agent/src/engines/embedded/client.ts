@@ -1,6 +1,6 @@
 import { translated } from './errors.ts';
 import { GrpcConnection } from './wire/grpc.ts';
-import { decode, encode, type Message, type Of, type Given } from './wire/protobuf.ts';
+import { decode, encode, type Given, type Message, type Of } from './wire/protobuf.ts';
 
 /** The namespace of containerd in which CRI keeps what it makes, and the agent's own: the records of its containers. */
 export const CRI_NAMESPACE = 'k8s.io';

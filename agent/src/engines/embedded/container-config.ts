@@ -1,7 +1,7 @@
 import type { ContainerRecord } from './record.ts';
 import { namespacesOf, RECORD_LABEL } from './sandbox-config.ts';
 import type { containerConfig } from './wire/cri.ts';
-import type { Of, Given } from './wire/protobuf.ts';
+import type { Given, Of } from './wire/protobuf.ts';
 
 export type ContainerConfig = Given<Of<typeof containerConfig>>;
 

@@ -29,7 +29,7 @@ import { startedAt } from './machine/started.ts';
 import { ensurePause } from './pause.ts';
 import { type RecordPlaces, recordPlaces } from './places.ts';
 import { containerdPull } from './pull-image.ts';
-import { type ObservedRun, containerFrom } from './read-container.ts';
+import { containerFrom, type ObservedRun } from './read-container.ts';
 import { type ContainerRecord, ContainerRecords } from './record.ts';
 import { RecordRuns } from './runs.ts';
 import { Turns } from './turns.ts';

@@ -1,4 +1,5 @@
 import { EngineError, type EngineErrorCode } from '../../engine-port/error.ts';
+import { withHint } from '../pull-hints.ts';
 import { GrpcError, STATUS } from './wire/grpc.ts';
 import { ProtobufError } from './wire/protobuf.ts';
 
@@ -49,20 +50,17 @@ export const isCode = (error: unknown, ...codes: EngineErrorCode[]): boolean =>
 export const alreadyExists = (error: unknown): boolean =>
   error instanceof EngineError && error.cause instanceof GrpcError && error.cause.status === STATUS.exists;
 
+/** What the words of containerd about a pull mean; of several that fit the first. */
+const PULL_TEXTS: readonly [RegExp, EngineErrorCode][] = [
+  [/unauthorized|denied|authorization failed|authentication required|insufficient_scope/i, 'ImageUnauthorized'],
+  [/no such host/i, 'ImagePullFailed'],
+  [/not found|manifest unknown|does not exist/i, 'ImageNotFound'],
+];
+
 /** What a pull that failed means. */
 export function containerdPullError(reference: string, error: unknown): unknown {
-  if (!(error instanceof EngineError) || error.code === 'DiskFull') return error;
-  const { message } = error;
-  const text = `pull ${reference}: ${message}`;
-  const code: EngineErrorCode =
-    /connection ended|does not answer/.test(message) && error.code === 'Unavailable'
-      ? 'Unavailable'
-      : /unauthorized|denied|authorization failed|authentication required|no basic auth|insufficient_scope/i.test(
-            message,
-          )
-        ? 'ImageUnauthorized'
-        : /not found|manifest unknown|does not exist/i.test(message) && !/no such host/i.test(message)
-          ? 'ImageNotFound'
-          : 'ImagePullFailed';
-  return new EngineError(code, text, { cause: error });
+  if (!(error instanceof EngineError) || error.code === 'DiskFull' || error.code === 'Unavailable') return error;
+  const code = PULL_TEXTS.find(([pattern]) => pattern.test(error.message))?.[1] ?? 'ImagePullFailed';
+  const text = `pull ${reference}: ${error.message}`;
+  return new EngineError(code, code === 'ImagePullFailed' ? withHint(text) : text, { cause: error });
 }

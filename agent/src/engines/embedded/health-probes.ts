@@ -2,7 +2,7 @@ import type { Container } from '../../engine-port/container.ts';
 import type { Containerd } from './client.ts';
 import { afterCheck, checkEvery, healthOf, type Probe, probeOf } from './health.ts';
 import { endOf } from './read-container.ts';
-import type { HealthRecord, ContainerRecords } from './record.ts';
+import type { ContainerRecords, HealthRecord } from './record.ts';
 import type { RecordRuns } from './runs.ts';
 import { CONTAINER_STATES, CRI } from './wire/cri.ts';
 

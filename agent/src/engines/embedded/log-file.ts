@@ -1,7 +1,6 @@
 import {
   closeSync,
   fstatSync,
-  mkdirSync,
   openSync,
   readSync,
   renameSync,

@@ -68,7 +68,7 @@ async function usePlatform(
   const chosen = manifests.find(
     (each) => each.os === os && each.architecture === architecture && (!variant || each.variant === variant),
   );
-  if (!chosen) throw new EngineError('ImageNotFound', `no manifest for ${platform} not found`);
+  if (!chosen) throw new EngineError('ImageNotFound', `a manifest for ${platform} was not found`);
   const { host, repository } = parseReference(reference);
   const pinned = `${host}/${repository}@${chosen.digest}`;
   await pull(pinned);

@@ -1,6 +1,6 @@
 import type { ContainerRecord } from './record.ts';
 import { NAMESPACES, type sandboxConfig } from './wire/cri.ts';
-import type { Of, Given } from './wire/protobuf.ts';
+import type { Given, Of } from './wire/protobuf.ts';
 
 export type SandboxConfig = Given<Of<typeof sandboxConfig>>;
 

@@ -3,7 +3,9 @@ import { makeBus } from '../../../../testing/bus.ts';
 import { startCallCounter } from '../../../../testing/count-calls.ts';
 import { makeBusLookups } from '../../../../testing/inputs.ts';
 import type { PartInputs } from '../../../rules/part.ts';
-import { type Base64ByKey, systemFilesView } from '../../../rules/system-files.ts';
+import { type Base64ByKey, type SystemFileSet, systemFileContents, systemFilesView } from '../../../rules/system-files.ts';
+import { knownFolders, parseKnown, withoutKnown } from '../../../wire/known-folders.ts';
+import type { SystemFileSetView } from '../../../wire/system-files.ts';
 import { makeNode } from '../../nodes/_make.ts';
 import { BUS_SERVER } from './node-part.ts';
 
@@ -49,6 +51,7 @@ function makeServer(count: number) {
   });
   return {
     edit: () => void secrets.set('account-plant-3', { token: base64(accounts[3]?.token() ?? '') }),
+    sets: () => wants?.files?.(inputs).sets ?? [],
     /** digests by path */
     render: () =>
       new Map(
@@ -58,6 +61,30 @@ function makeServer(count: number) {
       ),
   };
 }
+
+/** The characters that a machine with the former files is sent: the list, and the files that it lacks. */
+function sentTo(former: readonly SystemFileSet[], sets: readonly SystemFileSet[]): { list: number; files: number } {
+  const had = former.map(systemFilesView);
+  const known = parseKnown(knownFolders(had));
+  const listed = sets.map((set) => withoutKnown(systemFilesView(set), known));
+  const digestsIn = (all: readonly SystemFileSetView[]) => all.flatMap(({ files }) => files.map(({ digest }) => digest));
+  const here = new Set(digestsIn(had));
+  const missing = digestsIn(listed).filter((digest) => !here.has(digest));
+  const contents = systemFileContents(sets, missing);
+  return { list: JSON.stringify(listed).length, files: JSON.stringify(contents).length };
+}
+
+test('an edit of one account among 1,000 sends a machine a short list and one file of tokens', () => {
+  const [few, many] = [FEW, MANY].map((count) => {
+    const server = makeServer(count);
+    const former = server.sets();
+    server.edit();
+    return sentTo(former, server.sets());
+  });
+  expect(many?.list).toBeLessThan(8 * 1024);
+  expect(many?.list).toBeGreaterThan(few?.list ?? Number.NaN);
+  expect(many?.files).toBeLessThan(80 * 1024);
+}, 60_000);
 
 test('an edit of one account costs the files of a server with 1,000 accounts no more of the dear work than with 10', async () => {
   using counter = await startCallCounter();

@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
-import { chownSync, readFileSync, writeFileSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { chownSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -10,7 +11,7 @@ import { shellImage } from '../../../../../hack/shell-image.ts';
 import type {} from '../../../../../hack/testing/provided.ts';
 import { temporaryFolder } from '../../../../../testing/temporary-folder.ts';
 import type { EngineFacts } from '../../../engine-port/facts.ts';
-import { findContainer, makeSpec, prepare, until } from '../../_contract.ts';
+import { findContainer, INSTANCE, makeSpec, prepare, until } from '../../_contract.ts';
 import { EmbeddedEngine } from '../engine.ts';
 import { pauseArchive } from './pause-image.ts';
 
@@ -50,7 +51,7 @@ async function counting(command = COUNT) {
 
 async function lines(id: string): Promise<number[]> {
   const numbers: number[] = [];
-  for await (const { line } of engine.logs(id, { tail: -1 })) numbers.push(Number(line.replace('line ', '')));
+  for await (const { line } of engine.logs(id, { tail: Infinity })) numbers.push(Number(line.replace('line ', '')));
   return numbers;
 }
 
@@ -60,7 +61,7 @@ describe.runIf(runsHere())('the containerd of the agent', () => {
   beforeAll(async () => {
     containerd = await startContainerd({ dir: join(folder, 'engine') });
     ({ reference } = await pushImage(inject('registryUrl'), 'faults/shell', '1', shellImage()));
-    engine = new EmbeddedEngine({ url: containerd.url, instance: 'f'.repeat(32) });
+    engine = new EmbeddedEngine({ url: containerd.url, instance: INSTANCE });
     facts = await prepare(engine, reference);
   }, 120_000);
   afterAll(() => containerd?.stop(), 60_000);
@@ -162,7 +163,34 @@ describe.runIf(runsHere())('the containerd of the agent', () => {
   );
 
   nightly(
-    'gives its socket to another user, and takes it back when it starts',
+    'has a full disk: a pull says so, a container runs on, and with room the pull succeeds',
+    async () => {
+      const disk = join(folder, 'disk');
+      mkdirSync(disk);
+      await run('mount', ['-t', 'tmpfs', '-o', 'size=64m', 'tmpfs', disk]);
+      onTestFinished(async () => void (await run('umount', ['--lazy', disk])));
+      const small = await startContainerd({ dir: disk });
+      onTestFinished(() => small.stop());
+      const onSmall = new EmbeddedEngine({ url: small.url, instance: INSTANCE });
+      const itsFacts = await prepare(onSmall, reference);
+      const { id } = await onSmall.create(makeSpec({ facts: itsFacts, view: { imageId: reference } }));
+      await onSmall.start(id);
+      const filler = join(disk, 'filler');
+      await run('dd', ['if=/dev/zero', `of=${filler}`, 'bs=1M']).catch(() => {});
+      const files = [{ path: '/tmp/some', content: randomBytes(1024 ** 2) }];
+      const { reference: other } = await pushImage(inject('registryUrl'), 'faults/other', '1', shellImage({ files }));
+      await expect(onSmall.pull({ reference: other, platform: '' })).rejects.toThrow(/no space left/);
+      expect(await onSmall.processOf(id)).toBeGreaterThan(0);
+      rmSync(filler);
+      await onSmall.pull({ reference: other, platform: '' });
+      await onSmall.stop(id, 0);
+      await onSmall.remove(id);
+    },
+    300_000,
+  );
+
+  nightly(
+    'takes its socket back from another user when it starts',
     async () => {
       chownSync(containerd.socket, 65534, 65534);
       await containerd.halt();
