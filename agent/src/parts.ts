@@ -32,7 +32,7 @@ import { Provisioning } from './link/provisioning.ts';
 import { Reporter } from './link/reporter.ts';
 import { SavedResponses } from './link/saved-responses.ts';
 import { LocalArtifacts } from './local/artifacts.ts';
-import { ControlPlane } from './local/control-plane.ts';
+import { MachineControlPlane } from './local/control-plane.ts';
 import { OwnMicroservices } from './local/own-microservices.ts';
 import { LocalRegistries } from './local/registries.ts';
 import { LocalRuntimeClasses } from './local/runtime-classes.ts';
@@ -112,7 +112,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     apply(numbers);
     link.changed();
   };
-  const controlPlane = new ControlPlane({
+  const controlPlane = new MachineControlPlane({
     ...{ clock, log, own, observed: supervisor },
     volumes: { destroyOfControlPlane: (uuid) => volumes.destroyOfControlPlane(uuid) },
     status: (uuid) => supervisor.statuses()?.find(({ id }) => id === uuid),

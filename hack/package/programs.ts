@@ -10,7 +10,7 @@ import { cached } from './parts.ts';
 import { GO_TOOLCHAIN, type ImageArchitecture } from './pinned.ts';
 
 /** The programs of others in the image of the control plane, and the Go modules that have them. */
-export const CONTROL_PLANE_PROGRAMS = {
+const CONTROL_PLANE_PROGRAMS = {
   etcd: 'go.etcd.io/etcd/server/v3',
   etcdutl: 'go.etcd.io/etcd/etcdutl/v3',
   'kube-apiserver': 'k8s.io/kubernetes',

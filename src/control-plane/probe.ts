@@ -6,7 +6,7 @@ import { keyFile, type Layout } from './layout.ts';
 const ANSWER_MS = 2_000;
 
 /** Whether a program of the control plane answers 200; by HTTPS as its admin. */
-export function isReady(url: string, layout: Layout): Promise<boolean> {
+export function isAnswering(url: string, layout: Layout): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const answered = (response: { statusCode?: number | undefined; resume(): unknown }) => {
     response.resume();

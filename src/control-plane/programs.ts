@@ -3,7 +3,7 @@ import { DEFAULT_NAMESPACE } from '../api/names.ts';
 import { API_SERVER_URL, ETCD_URL, etcdFolder, keyFile, type Layout, LOOPBACK_PORTS } from './layout.ts';
 
 /** One program of the control plane. */
-export interface Program {
+export interface ProgramToRun {
   name: 'etcd' | 'kube-apiserver' | 'kube-controller-manager' | 'controller';
   command: string;
   args: readonly string[];
@@ -36,7 +36,7 @@ const goMemory = (mebibytes: number) => ({ GOGC: '50', GOMEMLIMIT: `${mebibytes}
 export const CERTIFICATE_HOSTS = 'CERTIFICATE_HOSTS';
 
 /** The programs, in the order in which they start; they end the other way round. */
-export function programs(layout: Layout, settings: Readonly<Record<string, string>>): readonly Program[] {
+export function programs(layout: Layout, settings: Readonly<Record<string, string>>): readonly ProgramToRun[] {
   const program = (name: string) => join(layout.programs, name);
   const key = (name: string) => keyFile(layout, name);
   const peer = `http://127.0.0.1:${LOOPBACK_PORTS.etcdPeer}`;

@@ -4,8 +4,8 @@ import { PORTS } from '../api/names.ts';
 import { sleep } from '../lib/clock.ts';
 import { writeAuthority } from './authority.ts';
 import type { Layout } from './layout.ts';
-import { isReady } from './probe.ts';
-import { CERTIFICATE_HOSTS, type Program, programs } from './programs.ts';
+import { isAnswering } from './probe.ts';
+import { CERTIFICATE_HOSTS, type ProgramToRun, programs } from './programs.ts';
 import { restoreSnapshot } from './snapshot.ts';
 
 /** A program has so long to become ready, ms: a slow disk, or a long log of etcd. */
@@ -26,7 +26,7 @@ export interface RunDependencies {
 }
 
 interface Running {
-  program: Program;
+  program: ProgramToRun;
   child: ChildProcess;
 }
 
@@ -72,7 +72,7 @@ export async function runControlPlane(deps: RunDependencies, signal: AbortSignal
   if (failure) throw failure;
 }
 
-function start(program: Program, { path, say }: RunDependencies): ChildProcess {
+function start(program: ProgramToRun, { path, say }: RunDependencies): ChildProcess {
   const { name, command, args, env } = program;
   // Its output goes into the log of the container, as it is.
   const child = spawn(command, args, { env: { PATH: path, ...env }, stdio: ['ignore', 'inherit', 'inherit'] });
@@ -84,9 +84,9 @@ function start(program: Program, { path, say }: RunDependencies): ChildProcess {
   return child;
 }
 
-async function becomesReady(program: Program, url: string, layout: Layout, signal: AbortSignal): Promise<void> {
+async function becomesReady(program: ProgramToRun, url: string, layout: Layout, signal: AbortSignal): Promise<void> {
   const end = performance.now() + READY_MS;
-  while (!signal.aborted && !(await isReady(url, layout))) {
+  while (!signal.aborted && !(await isAnswering(url, layout))) {
     if (performance.now() > end) throw new Error(`${program.name} is not ready after ${READY_MS / 1000} s`);
     await sleep(LOOK_MS, signal);
   }

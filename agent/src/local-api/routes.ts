@@ -12,7 +12,7 @@ import { MICROSERVICE_ROUTES, type MicroserviceDependencies } from './routes/mic
 import { SESSION_ROUTES, type SessionDependencies } from './routes/microservices/sessions.ts';
 import { PROBE_ROUTES, type ProbeDependencies } from './routes/probes/routes.ts';
 import { SETTINGS_ROUTES, type SettingsDependencies } from './routes/settings/routes.ts';
-import { CONTROL_PLANE_ROUTES, type ControlPlaneDependencies } from './routes/system/control-plane.ts';
+import { CONTROL_PLANE_ROUTES, type ControlPlaneRouteDependencies } from './routes/system/control-plane.ts';
 import { OWN_LOG_ROUTES, type OwnLogDependencies } from './routes/system/logs.ts';
 import { SYSTEM_ROUTES, type SystemDependencies } from './routes/system/routes.ts';
 import { VOLUME_ROUTES, type VolumeDependencies } from './routes/volumes/routes.ts';
@@ -34,7 +34,7 @@ type LocalApiDependencies = { agent: ServedAgent } & ProbeDependencies &
   RuntimeClassDependencies &
   DeployDependencies &
   ControlPlaneDeployDependencies &
-  ControlPlaneDependencies &
+  ControlPlaneRouteDependencies &
   VolumeDependencies &
   ImagesRouteDependencies &
   MicroserviceDependencies &

@@ -15,7 +15,7 @@ import { yamlText } from '../../../src/yaml/text.ts';
 import { MANIFEST_VERSION } from '../domain/names.ts';
 import { CONTROL_PLANE_NAME } from './control-plane.ts';
 import { invalidManifest, readManifestDocument } from './documents.ts';
-import { viewOf } from './manifest.ts';
+import { localViewOf } from './manifest.ts';
 
 /** A text that may be a secret, or that is none of anybody's business. */
 const secret = (max: number = BOUNDS.envValue) => text({ min: 1, max }).optional();
@@ -217,7 +217,7 @@ function viewOfControlPlane(spec: Manifest['spec'], uuid: string): MicroserviceV
     metadata: { name: CONTROL_PLANE_NAME },
     spec: { image, ...(registry !== undefined && { registry }), schedule: 0, container },
   };
-  return { ...viewOf(microservice, uuid), isController: true };
+  return { ...localViewOf(microservice, uuid), isController: true };
 }
 
 /** The settings of the controller, by its variables (docs/settings.md). */

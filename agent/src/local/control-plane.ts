@@ -15,7 +15,7 @@ export const CONTROL_PLANE_NAME = 'controller';
 /** A registration, and the end of a removal, are tried so often, ms. */
 const TRY_EVERY = 30_000;
 
-export interface ControlPlaneDependencies {
+export interface MachineControlPlaneDependencies {
   clock: Clock;
   log: Log;
   own: {
@@ -44,13 +44,13 @@ export interface ControlPlaneDependencies {
  * - an apply that fails, or that the agent ends in, leaves what ran before it, unless there was nothing;
  * - its volumes are destroyed with it and by nothing else, once no container of it is left.
  */
-export class ControlPlane implements Part<never> {
-  readonly #deps: ControlPlaneDependencies;
+export class MachineControlPlane implements Part<never> {
+  readonly #deps: MachineControlPlaneDependencies;
   #isRemoving = false;
   #problem = '';
   #transition: { state: string; at: number } | undefined;
 
-  constructor(deps: ControlPlaneDependencies) {
+  constructor(deps: MachineControlPlaneDependencies) {
     this.#deps = deps;
   }
 

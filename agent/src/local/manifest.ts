@@ -62,7 +62,7 @@ export function readMicroserviceManifest(source: string): ManifestMicroservice {
     name: metadata.name,
     image: spec.image,
     registry: spec.registry,
-    view: (uuid) => viewOf(manifest, uuid),
+    view: (uuid) => localViewOf(manifest, uuid),
   };
 }
 
@@ -174,7 +174,7 @@ function mountPaths({ spec: { container, models, knowledge } }: Manifest): strin
 }
 
 /** The view of a microservice of the machine. */
-export function viewOf(
+export function localViewOf(
   { metadata: { name, labels }, spec }: Pick<Manifest, 'metadata' | 'spec'>,
   uuid: string,
 ): MicroserviceView {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { AgentError } from '../../../domain/agent-error.ts';
-import type { ControlPlane } from '../../../local/control-plane.ts';
+import type { MachineControlPlane } from '../../../local/control-plane.ts';
 import type { ManifestControlPlane } from '../../../local/control-plane-manifest.ts';
 import type { LocalRow } from '../../../local/row.ts';
 import { LocalApiError } from '../../server/errors.ts';
@@ -24,7 +24,7 @@ export interface ControlPlaneMembers {
 
 /** What the control plane of a machine needs of the agent. */
 export interface ControlPlaneAgent extends Pick<DeployingAgent, 'own' | 'microservices' | 'refusalOf'> {
-  readonly controlPlane: ControlPlane;
+  readonly controlPlane: MachineControlPlane;
   readonly supervisor: DeployingAgent['supervisor'] & {
     readonly local: { restart(uuid: string): string | undefined };
   };

@@ -4,11 +4,11 @@ import { queryFlag } from '../../server/fields.ts';
 import { routesWith } from '../../server/route.ts';
 import { type ControlPlaneAgent, requireNoApply } from '../deploy/control-plane.ts';
 
-export interface ControlPlaneDependencies {
+export interface ControlPlaneRouteDependencies {
   agent: ControlPlaneAgent;
 }
 
-const { route } = routesWith<ControlPlaneDependencies>('system');
+const { route } = routesWith<ControlPlaneRouteDependencies>('system');
 
 /** A removal is waited for so long, ms; the agent continues after it. */
 const REMOVAL_WAIT = 60_000;
