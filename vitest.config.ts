@@ -1,9 +1,21 @@
 import { defineConfig } from 'vitest/config';
+import { filesAlone } from './hack/testing/alone.ts';
 import { LongestFirst } from './hack/testing/order.ts';
 
+const UNIT_INCLUDE = ['{src,agent/src,cli/src,hack,bench}/**/*.test.ts'];
+const UNIT_EXCLUDE = ['**/*.{api,engine}.test.ts'];
+const ALONE = filesAlone(UNIT_INCLUDE, UNIT_EXCLUDE);
+const UNIT = {
+  include: UNIT_INCLUDE,
+  globalSetup: ['hack/testing/global-compile-cache.ts'],
+  // Without it one core stays free, which on a machine with two is half of it.
+  maxWorkers: '100%',
+};
+
 /**
- * Four projects, by what a test needs to run: nothing, a real API server, a container engine, the whole system.
- * `make check` runs the first; `make test` runs all. A fifth has the tests of e2e that `make e2e` runs on a given cluster.
+ * Projects by what a test needs to run: nothing (unit), nothing but a process of its own (alone), a real API server, a container
+ * engine, the whole system. `make check` runs the first two; `make test` runs all. The last one has the tests of e2e that `make e2e`
+ * runs on a given cluster.
  */
 export default defineConfig({
   test: {
@@ -16,14 +28,15 @@ export default defineConfig({
       {
         extends: true,
         test: {
+          ...UNIT,
           name: 'unit',
-          include: ['{src,agent/src,cli/src,hack,bench}/**/*.test.ts'],
-          exclude: ['**/*.{api,engine}.test.ts'],
-          globalSetup: ['hack/testing/global-compile-cache.ts'],
-          // Without it one core stays free, which on a machine with two is half of it.
-          maxWorkers: '100%',
+          exclude: [...UNIT_EXCLUDE, ...ALONE],
+          // A process for each file takes half a second of its own, and there are hundreds of files.
+          isolate: false,
+          setupFiles: ['hack/testing/before-file.ts'],
         },
       },
+      { extends: true, test: { ...UNIT, name: 'alone', include: ALONE } },
       {
         extends: true,
         test: {

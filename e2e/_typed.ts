@@ -1,33 +1,13 @@
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { typedOf } from '../agent/src/_typed-page.ts';
 import { ROOT } from '../hack/paths.ts';
 import { atEnd } from '../testing/at-end.ts';
 import { oneTimeCode } from '../testing/one-time-code.ts';
 import { until } from './_stack.ts';
 
-/** A command of a page, and what the page says that it prints; three dots stand for any text. */
-interface TypedCommand {
-  command: string;
-  expected: string;
-}
-
-/** The commands of indented blocks, which begin with `$ `; the lines below each are its output. */
-function commandsOf(page: string): TypedCommand[] {
-  const found: TypedCommand[] = [];
-  let isOpen = false;
-  for (const line of page.split('\n')) {
-    const text = line.startsWith('    ') ? line.slice(4) : undefined;
-    if (text === undefined) isOpen = false;
-    else if (text.startsWith('$ ')) {
-      found.push({ command: text.slice(2), expected: '' });
-      isOpen = true;
-    } else if (isOpen) (found.at(-1) as TypedCommand).expected += `${text}\n`;
-  }
-  return found;
-}
-
-/** Whether a command printed what its page says. */
+/** Whether a command printed what its page says, in which three dots stand for any text of a line. */
 function isAsExpected(output: string, expected: string): boolean {
   const [first = '', ...others] = expected.trim().split('...');
   if (!output.trim().startsWith(first)) return false;
@@ -40,8 +20,8 @@ function isAsExpected(output: string, expected: string): boolean {
   return rest === '' || expected.trim().endsWith('...');
 }
 
-/** A shell of a person, which has what its earlier commands left; it ends with the present test. */
-export function openShell({ cwd, env }: { cwd: string; env: NodeJS.ProcessEnv }) {
+/** A shell of somebody who reads a page, which has what its earlier commands left; it ends with the present test. */
+export function shellOfReader({ cwd, env }: { cwd: string; env: NodeJS.ProcessEnv }) {
   const child = spawn('/bin/sh', [], { cwd, env, stdio: ['pipe', 'pipe', 'inherit'] });
   atEnd(() => void child.kill('SIGKILL'));
   let printed = '';
@@ -75,7 +55,10 @@ export async function typeIdentityPage(
   let secret = '';
   for (const heading of headings) {
     const text = heading === '' ? preface : sections.find((one) => one.startsWith(`${heading}\n`));
-    for (const { command, expected } of commandsOf(text ?? '')) {
+    const commands = typedOf(text ?? '');
+    if (commands.length === 0) throw new Error(`the page has no command below "${heading}"`);
+    for (const { command, output: lines } of commands) {
+      const expected = lines.join('\n');
       const codes = { code: oneTimeCode(secret, Date.now() - 30_000), totp: oneTimeCode(secret) };
       const line = command.replace(
         /"(code|totp)": "\d{6}"/,

@@ -8,7 +8,7 @@ import { freePort } from '../hack/ports.ts';
 import { atEnd } from '../testing/at-end.ts';
 import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { until } from './_stack.ts';
-import { openShell, typeIdentityPage } from './_typed.ts';
+import { shellOfReader, typeIdentityPage } from './_typed.ts';
 
 /** `PROVIDER=dex make up` as typed: the people of Dex at REST and kubectl. In the night alone: a whole stack is started for it. */
 const isNightly = process.env.SKERRY_NIGHTLY !== undefined;
@@ -46,7 +46,7 @@ test.skipIf(!isNightly)(
   'docs/identity.md holds as typed with Dex',
   async () => {
     const home = await up();
-    const type = openShell({ cwd: home, env: { ...process.env, HOME: home } });
+    const type = shellOfReader({ cwd: home, env: { ...process.env, HOME: home } });
     expect(await typeIdentityPage(type, ['With another provider'])).toEqual([]);
   },
   600_000,

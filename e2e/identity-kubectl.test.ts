@@ -14,7 +14,7 @@ import { oneTimeCode } from '../testing/one-time-code.ts';
 import { temporaryFolder } from '../testing/temporary-folder.ts';
 import { follow, isLoginPage, logInAt, openBrowser } from './_browser.ts';
 import { until } from './_stack.ts';
-import { openShell, typeIdentityPage } from './_typed.ts';
+import { shellOfReader, typeIdentityPage } from './_typed.ts';
 
 /**
  * `TLS=1 make up` as typed: a real kubectl, whose user is a login at the controller, and an API server that has what
@@ -240,7 +240,7 @@ describe('docs/identity.md', () => {
     const home = join(dir, 'people/reader');
     mkdirSync(home, { recursive: true });
     symlinkSync(dir, join(home, '.skerry'));
-    const type = openShell({ cwd: home, env: { ...process.env, HOME: home } });
+    const type = shellOfReader({ cwd: home, env: { ...process.env, HOME: home } });
     // The page sources the file as well, which leaves a PATH that has the plugin from its sources behind this one.
     await type(`. .skerry/env; export PATH=${plugin}:${dirname(process.execPath)}:$PATH`);
     return { type };

@@ -43,7 +43,7 @@ export interface ReleaseOptions {
 }
 
 /** Memory that an agent saves by them: docs/performance.md. */
-export const NODE_FLAGS = ['--max-semi-space-size=1'];
+export const NODE_FLAGS = ['--max-semi-space-size=1', '--optimize-for-size'];
 
 export function makeReleaseKey(): { privateKey: string; publicKey: string } {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519', {

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { accessSync, constants, readFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { goBuild, goVersion, isRoomy } from './go.ts';
+import { type GoBuildOptions, goBuild, goVersion, isRoomy } from './go.ts';
 import { lock } from './lock.ts';
 import { cacheFolder, ROOT } from './paths.ts';
 import { type Log, startClock } from './progress.ts';
@@ -197,6 +197,25 @@ export function versionInGoMod(text: string, module: string): string | undefined
   return undefined;
 }
 
+/** Builds a tool from its pinned Go module; resolves with its version. */
+export async function buildFromSource(
+  tool: Tool,
+  { output, arch, ...rest }: Pick<GoBuildOptions, 'output' | 'log' | 'arch' | 'signal' | 'toolchain'>,
+): Promise<string> {
+  const { pins, package: path, variables } = FACTS[tool];
+  const version = toolVersion(tool);
+  await goBuild({
+    name: `${tool} ${version}`,
+    module: join(TOOLS_FOLDER, pins),
+    package: path,
+    output,
+    variables: variables?.(version),
+    ...(arch && { arch }),
+    ...rest,
+  });
+  return version;
+}
+
 /** Compares dotted versions by number: negative when `a` is the older. */
 export function compareVersions(a: string, b: string): number {
   const left = a.split('.').map(Number);
@@ -288,19 +307,8 @@ function build(folder: string, log: Log, signal?: AbortSignal): Source {
       }
       const queue = TOOLS.filter((each) => wanted.includes(each));
       const work = async () => {
-        for (let tool = queue.shift(); tool; tool = queue.shift()) {
-          const { pins, package: path, variables } = FACTS[tool];
-          const version = toolVersion(tool);
-          await goBuild({
-            name: `${tool} ${version}`,
-            module: join(TOOLS_FOLDER, pins),
-            package: path,
-            output: join(folder, tool),
-            variables: variables?.(version),
-            log,
-            signal,
-          });
-        }
+        for (let tool = queue.shift(); tool; tool = queue.shift())
+          await buildFromSource(tool, { output: join(folder, tool), log, signal });
       };
       const ends = await Promise.allSettled(isRoomy() ? [work(), work()] : [work()]);
       for (const end of ends) if (end.status === 'rejected') throw end.reason;

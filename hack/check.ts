@@ -16,7 +16,7 @@ import { ROOT } from './paths.ts';
 import { formatDuration } from './progress.ts';
 import { findBrokenReferences } from './references.ts';
 import { repositoryFiles } from './repository.ts';
-import { describeFailures, describeTally, runProject, sum, type Tally } from './vitest.ts';
+import { describeFailures, describeTally, runProjects, sum, type Tally } from './vitest.ts';
 
 /** The message of a check that fails; nothing when it passes. */
 type Verdict = string | undefined;
@@ -49,7 +49,7 @@ const unused = (...more: string[]) => command('knip', ['--no-progress', '--no-co
  * counts as one test.
  */
 export async function check(): Promise<Tally> {
-  return sum([...(await runChecks()), await timed('unit tests', () => runProject('unit'))]);
+  return sum([...(await runChecks()), await timed('unit tests', () => runProjects(['unit', 'alone']))]);
 }
 
 /** What `check` does before the unit tests. */

@@ -9,7 +9,7 @@ import type { Log } from './progress.ts';
 
 /**
  * A root file system of Debian 12 with systemd as init and little else, made once and kept in the cache folder. The folder
- * `packages` in it has the packages of docker and of podman with all that they need, to be installed without a network.
+ * `packages` in it has the packages of each engine with all that they need, to be installed without a network.
  */
 const run = promisify(execFile);
 const SUITE = 'bookworm';
@@ -18,6 +18,7 @@ const BASE = ['systemd-sysv', 'dbus', 'curl', 'ca-certificates', 'iproute2', 'pr
 const ENGINES = {
   docker: ['docker.io', 'iptables'],
   podman: ['podman', 'netavark', 'aardvark-dns', 'iptables', 'crun'],
+  embedded: ['containerd', 'runc', 'containernetworking-plugins'],
 } as const;
 const PATIENCE_MS = 900_000;
 

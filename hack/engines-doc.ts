@@ -59,7 +59,10 @@ ${notes.map((note, index) => `[${index + 1}] ${note}`).join('\n\n')}
 - **A start that fails.** podman keeps the ports of such a container for some seconds; an older one that is to take over again
   is started as soon as they are free.
 - **Logs.** docker keeps two files of \`logSize\` each, podman one, which it empties when it is full. podman cuts
-  lines longer than 8 KiB in pieces and may leave out the first of them where only the last lines are asked for.
+  lines longer than 8 KiB in pieces and may leave out the first of them where only the last lines are asked for. The embedded engine keeps two
+  files of \`logSize\` each; while the agent is away it bounds no log.
+- **Files outside volumes.** The embedded engine gives a container a new file system at each start, with docker and podman they stay.
+- **Images for another platform.** The embedded engine pulls the image of the machine's own platform as well.
 `;
 }
 

@@ -17,11 +17,13 @@ export interface GoBuildOptions {
   /** `-X` settings of the linker, by variable. */
   variables?: Record<string, string>;
   arch?: string;
+  /** The toolchain whatever Go is installed, such as go1.26.8; the installed one when absent. */
+  toolchain?: string | undefined;
   /** Build tags. */
   tags?: readonly string[];
   log: Log;
   /** Aborts the build. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
 }
 
 /**
@@ -41,7 +43,7 @@ export function goVersion(): string | undefined {
  * runs at low priority, since a Kubernetes build uses every core for minutes.
  */
 export async function goBuild(options: GoBuildOptions): Promise<void> {
-  const { name, module, output, variables = {}, arch, tags = [], log } = options;
+  const { name, module, output, variables = {}, arch, toolchain, tags = [], log } = options;
   const linker = ['-s', '-w', ...Object.entries(variables).map(([key, value]) => `-X ${key}=${value}`)];
   const partial = `${output}.${randomUUID()}.partial`;
   mkdirSync(dirname(output), { recursive: true });
@@ -67,6 +69,7 @@ export async function goBuild(options: GoBuildOptions): Promise<void> {
         CGO_ENABLED: '0',
         GOFLAGS: '-mod=readonly -buildvcs=false',
         GOWORK: 'off',
+        ...(toolchain && { GOTOOLCHAIN: toolchain }),
         ...(isRoomy() && { GOGC: process.env.GOGC ?? '400' }),
         ...(arch && { GOOS: 'linux', GOARCH: arch }),
       },

@@ -1,14 +1,15 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
+import { type Cgroups, cgroupsOf } from './cluster/cgroups.ts';
 import { processStartTime } from './process.ts';
 import { waitFor } from './wait.ts';
 
 const run = promisify(execFile);
 /** Where engines keep layers, which cannot lie on an overlay. */
-const ON_DISK = ['var/lib/docker', 'var/lib/containers'] as const;
+const ON_DISK = ['var/lib/docker', 'var/lib/containers', 'var/lib/skerry-containerd'] as const;
 const PREFIX = 'skerry-machine-';
 
 /**
@@ -24,7 +25,10 @@ const PODMAN_SETTINGS = [
   'network_config_dir = "/var/lib/containers/networks"',
 ] as const;
 
-/** Before the init system: namespaces have no file systems of their own yet. `$1`: the root; `$2`: `ro` for a root that is read only. */
+/**
+ * Before the init system: namespaces have no file systems of their own yet. `$1`: the root; `$2`: `ro` for a root that is read only;
+ * `$3`: control groups of the first version that it has.
+ */
 const BOOT = `set -e
 mount --make-rprivate /
 cd "$1"
@@ -33,7 +37,18 @@ pivot_root . .host
 cd /
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
-mount -t cgroup2 cgroup2 /sys/fs/cgroup
+if [ -n "$3" ]; then
+  # The controllers of this machine belong to hierarchies of the first version, which the second one then lacks.
+  mount -t tmpfs -o mode=755 tmpfs /sys/fs/cgroup
+  for each in $3; do
+    mkdir /sys/fs/cgroup/$each
+    mount -t cgroup -o $each cgroup /sys/fs/cgroup/$each
+  done
+  mkdir /sys/fs/cgroup/systemd
+  mount -t cgroup -o none,name=systemd cgroup /sys/fs/cgroup/systemd
+else
+  mount -t cgroup2 cgroup2 /sys/fs/cgroup
+fi
 mount -t tmpfs -o mode=755 tmpfs /run
 mount -t tmpfs -o mode=1777 tmpfs /tmp
 mount -t tmpfs -o mode=755 tmpfs /dev
@@ -61,7 +76,12 @@ export interface MachineOptions {
   base?: string;
   /** prefix of a command that runs in its network, such as `ip netns exec <name>`; it has none when absent */
   within?: readonly string[];
+  /** whether it can limit processors and memory, also where this machine has control groups of the first version */
+  controllers?: boolean;
 }
+
+/** In the groups of a machine, which it takes for the root of all. */
+const ENTER = 'for each in /sys/fs/cgroup/*/"$0"/cgroup.procs; do echo $$ > "$each"; done; exec "$@"';
 
 /**
  * A Debian of its own with systemd as init, in namespaces of its own: a root file system under a layer that takes all writes and
@@ -71,18 +91,20 @@ export class Machine implements AsyncDisposable {
   readonly root: string;
   readonly #dir: string;
   readonly #within: readonly string[] | undefined;
+  readonly #cgroups: Cgroups | undefined;
   #process: ChildProcess | undefined;
 
-  private constructor(dir: string, within: MachineOptions['within']) {
+  private constructor(dir: string, { within, controllers }: MachineOptions) {
     this.#dir = dir;
     this.root = join(dir, 'root');
     this.#within = within;
+    this.#cgroups = controllers && oldControllers().length > 0 ? cgroupsOf(basename(dir)) : undefined;
   }
 
-  static async create({ base = '/', within }: MachineOptions = {}): Promise<Machine> {
+  static async create({ base = '/', ...options }: MachineOptions = {}): Promise<Machine> {
     await removeLeftovers();
     // The name says whose it is: a later run removes what a killed run left.
-    const machine = new Machine(mkdtempSync(join(tmpdir(), `${PREFIX}${process.pid}-`)), within);
+    const machine = new Machine(mkdtempSync(join(tmpdir(), `${PREFIX}${process.pid}-`)), options);
     try {
       await machine.#lay(base);
     } catch (error) {
@@ -111,7 +133,7 @@ export class Machine implements AsyncDisposable {
   }
 
   /** Installs packages of an engine before the first start, or while the machine runs. */
-  async installEngine(kind: 'docker' | 'podman'): Promise<Said> {
+  async installEngine(kind: 'docker' | 'podman' | 'embedded'): Promise<Said> {
     const settings = PODMAN_SETTINGS.join('\\n');
     const runtime = `printf '${settings}\\n' > /etc/containers/containers.conf`;
     const command = `DEBIAN_FRONTEND=noninteractive dpkg -i /packages/${kind}/*.deb${
@@ -125,9 +147,21 @@ export class Machine implements AsyncDisposable {
   async boot({ readOnly = false } = {}): Promise<void> {
     const namespaces = ['--mount', '--pid', '--uts', '--ipc', '--cgroup', '--fork', '--kill-child'];
     const network = this.#within ? [] : ['--net'];
-    const boot = ['sh', join(this.#dir, 'boot'), this.root, readOnly ? 'ro' : 'rw'];
+    const controllers = this.#cgroups ? oldControllers() : [];
+    const boot = ['sh', join(this.#dir, 'boot'), this.root, readOnly ? 'ro' : 'rw', controllers.join(' ')];
+    const enter = this.#cgroups ? ['sh', '-c', ENTER, basename(this.#dir)] : [];
     // The machine does not outlive this process.
-    const args = ['--pdeathsig', 'KILL', '--', ...(this.#within ?? []), 'unshare', ...network, ...namespaces, ...boot];
+    const args = [
+      '--pdeathsig',
+      'KILL',
+      '--',
+      ...enter,
+      ...(this.#within ?? []),
+      'unshare',
+      ...network,
+      ...namespaces,
+      ...boot,
+    ];
     this.#process = spawn('setpriv', args, { stdio: ['ignore', 'ignore', 'inherit'], cwd: '/' });
     const state = async () => (await this.say('systemctl', 'is-system-running')).out;
     await waitFor(async () => /running|degraded/.test(await state()), {
@@ -195,9 +229,16 @@ export class Machine implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.powerOff();
+    await this.#cgroups?.remove();
     await remove(this.#dir);
   }
 }
+
+/** The hierarchies of the first version that this machine has for processors, memory and the like. */
+const oldControllers = () =>
+  existsSync('/sys/fs/cgroup/cgroup.controllers')
+    ? []
+    : readdirSync('/sys/fs/cgroup').filter((name) => !['systemd', 'unified'].includes(name));
 
 async function remove(dir: string): Promise<void> {
   const root = join(dir, 'root');

@@ -113,12 +113,15 @@ const RUNS: readonly Run[] = [
     env: { SKERRY_ENGINE: 'podman' },
   },
   {
-    name: 'pki-faults',
-    about: 'a leader killed before and after each write of certificates, and of the platform of a node',
+    name: 'leader-faults',
+    about:
+      'a leader killed before and after each write of certificates, of the platform of a node, of services and of users',
     command: tests(
       'unit',
       'src/subjects/pki/reconcile/killed.test.ts',
       'src/subjects/platform/reconcile/killed.test.ts',
+      'src/subjects/services/reconcile/killed.test.ts',
+      'src/subjects/identity/reconcile/killed.test.ts',
     ),
   },
   {
@@ -131,6 +134,12 @@ const RUNS: readonly Run[] = [
       'src/subjects/bus-accounts/reconcile/refused-writes.test.ts',
       'src/subjects/bus-servers/reconcile/refused-writes.test.ts',
     ),
+  },
+  {
+    name: 'containerd-2',
+    about: "the contract of engines on the agent's own engine with containerd 2, which is built in some minutes",
+    command: tests('engine', 'agent/src/engines'),
+    env: { SKERRY_ENGINE: 'embedded', SKERRY_CONTAINERD: '2' },
   },
   {
     name: 'agent-engines',
@@ -183,6 +192,11 @@ const RUNS: readonly Run[] = [
     name: 'sequences',
     about: 'random sequences of operations over all kinds against a model of the rules, for ten minutes',
     command: tests('unit', 'src/sequences.test.ts'),
+  },
+  {
+    name: 'edit-cost',
+    about: 'the cost of an edit among 10 and 1,000 objects of each kind',
+    command: tests('alone', 'src/edit-cost.test.ts'),
   },
   {
     name: 'bus-cost',
@@ -280,10 +294,27 @@ const RUNS: readonly Run[] = [
     command: tests('engine', 'hack/package/machine.engine.test.ts'),
   },
   {
+    name: 'own-engine',
+    about:
+      "the agent's own engine on a fresh Debian without a network: upgrades, kills, reboot, removal, purge; its faults: a minute of silence, an upgrade to containerd 2, a lost pull",
+    command: tests('engine', 'hack/package/own-engine.engine.test.ts', 'agent/src/engines/embedded/machine'),
+  },
+  {
     name: 'machines',
     about:
       'fresh Debian machines: installed by one line, engine later, reboot, upgrade, purge, podman, IPv6, read-only root',
     command: tests('e2e', 'e2e/machines/machines.test.ts'),
+  },
+  {
+    name: 'standalone',
+    about:
+      'the page of one machine without a controller as typed, on a Debian with docker and podman and without a network',
+    command: tests('e2e', 'e2e/machines/standalone-page.test.ts'),
+  },
+  {
+    name: 'control-plane',
+    about: 'the page of a control plane on a node as typed, with docker and podman',
+    command: tests('engine', 'agent/src/control-plane.engine.test.ts'),
   },
   {
     name: 'install',

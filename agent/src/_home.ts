@@ -6,8 +6,9 @@ import { callEngine } from '../../hack/engine-api.ts';
 import { CONTAINER_LABELS } from '../../src/api/names.ts';
 import { listens } from './_listens.ts';
 import type { Container } from './engine-port/container.ts';
+import type { CompleteEngine } from './engine-port/engine.ts';
 import { cleanUp, until } from './engines/_contract.ts';
-import { DockerEngine } from './engines/docker/engine.ts';
+import { openEngine } from './engines/open.ts';
 import { readText } from './machine/disk.ts';
 import { lines, open } from './machine/http.ts';
 
@@ -121,8 +122,8 @@ export class Home {
     return this.#instance;
   }
 
-  async engine(): Promise<DockerEngine> {
-    const engine = new DockerEngine({ url: this.engineUrl, instance: this.instance });
+  async engine(): Promise<CompleteEngine> {
+    const engine = openEngine({ url: this.engineUrl, instance: this.instance });
     await engine.connect();
     return engine;
   }

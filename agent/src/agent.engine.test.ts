@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
-import { callEngine } from '../../hack/engine-api.ts';
 import { pushImage } from '../../hack/image.ts';
 import { freePort } from '../../hack/ports.ts';
 import { sampleImage } from '../../hack/sample.ts';
@@ -11,6 +10,7 @@ import { Home } from './_home.ts';
 import { untilRuns, webView } from './_web.ts';
 import type { Container } from './engine-port/container.ts';
 import { until } from './engines/_contract.ts';
+import { outsideOf, suiteEngines, type TestEngine } from './engines/_outside.ts';
 import { FakeController, type View } from './link/_fake-controller.ts';
 import { readText } from './machine/disk.ts';
 
@@ -23,7 +23,7 @@ const registry = new URL(inject('registryUrl')).host;
 const image = (tag: string) => `${registry}/agent/sample:${tag}`;
 
 /** The engine of the current tests. */
-let on: { kind: 'docker' | 'podman'; url: string };
+let on: TestEngine;
 let controller: FakeController;
 let home: Home;
 let uuid: string;
@@ -81,7 +81,7 @@ const onlyContainer = () =>
 const greeting = async () => (await (await fetch(`http://127.0.0.1:${external}/`)).text()).trim();
 const untilGreeting = (wanted: string) => until(`the greeting "${wanted}"`, async () => (await greeting()) === wanted);
 
-for (const [place, { kind, url }] of inject('engines').entries())
+for (const [place, { kind, url }] of suiteEngines().entries())
   describe(kind, () => {
     const more = place === 0 || process.env.SKERRY_NIGHTLY ? test : () => {};
     const nightly = process.env.SKERRY_NIGHTLY ? test : () => {};
@@ -232,7 +232,7 @@ for (const [place, { kind, url }] of inject('engines').entries())
         return seen?.lastError !== undefined && seen;
       });
       expect(status).toMatchObject({
-        lastError: 'exitCode=3 oomKilled=false',
+        lastError: kind === 'embedded' ? 'reason=Error exitCode=3' : 'exitCode=3 oomKilled=false',
         status: 'RESTARTING',
         reason: 'Crashed',
       });
@@ -312,9 +312,9 @@ for (const [place, { kind, url }] of inject('engines').entries())
     });
 
     test('fields that the engine cannot honour are reported with the microservice, which runs without them', async () => {
-      const fields = { docker: ['env'], podman: ['runtime', 'env'] };
+      const fields = { docker: ['env'], podman: ['runtime', 'env'], embedded: ['env'] };
       // docker has runc; podman takes no choice, and has another one
-      const runtime = { docker: 'runc', podman: 'kata' }[kind];
+      const runtime = { docker: 'runc', podman: 'kata', embedded: 'runc' }[kind];
       await provisioned(view({ runtime, env: [{ key: 'SKERRY_ROLE', value: 'king' }] }));
       const status = await until('the report', () => {
         const seen = controller.microservice(uuid);
@@ -326,11 +326,12 @@ for (const [place, { kind, url }] of inject('engines').entries())
     test('a container that a person pauses is resumed at once, and one that a person removes is created again', async () => {
       const [before] = await running();
       home.log = '';
-      await callEngine(url, 'POST', `/v1.41/containers/${before?.id}/pause`);
+      const outside = outsideOf({ kind, url });
+      await outside.pause(before?.id ?? '');
       await until('it to go on', () => home.log.includes('"step":"resume"'), 20_000);
       expect(await until('the greeting', greeting)).toBe('version 1');
       expect(await home.containers()).toMatchObject([{ id: before?.id, startedAt: before?.startedAt }]);
-      await callEngine(url, 'DELETE', `/v1.41/containers/${before?.id}?force=true`);
+      await outside.remove(before?.id ?? '');
       const [after] = await until(
         'another',
         async () => {

@@ -3,13 +3,16 @@ import type { MicroserviceView } from '../../src/wire/agent.ts';
 import type { AgentDependencies } from './dependencies.ts';
 import type { ArtifactItem, ArtifactKind } from './domain/artifact.ts';
 import type { Config } from './domain/config.ts';
+import { isControlPlaneUuid } from './domain/local-uuid.ts';
 import { AGENT_VERSION } from './domain/names.ts';
 import type { Policy } from './domain/policy.ts';
 import { controlledSettings } from './domain/settings.ts';
+import type { MicroserviceSource } from './domain/wanted.ts';
 import type { OtherAgentContainer } from './engine-port/ownership.ts';
 import type { Scope } from './link/membership.ts';
 import type { ManifestMicroservice } from './local/manifest.ts';
 import { deployRefusal } from './local/refusal.ts';
+import { resumeApply } from './local-api/routes/deploy/control-plane.ts';
 import { createOperations } from './local-api/routes/operations.ts';
 import { createParts } from './parts.ts';
 import type { Identity, Node } from './state/identity.ts';
@@ -28,11 +31,11 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     rest;
   const { actions, reporter, membership, provisioning, own, volumes, apply, applyLogging } = rest;
   const { position, edgeGuard, life } = rest;
-  const { registries, localArtifacts, runtimeClasses } = rest;
+  const { controlPlane, registries, localArtifacts, runtimeClasses } = rest;
   const { clock, log, database, machine } = deps;
   /** of everything that was begun for the local API */
   const over = new AbortController();
-  return {
+  const agent = {
     config,
     supervisor,
     database,
@@ -138,15 +141,20 @@ export function createAgent(config: Config, deps: AgentDependencies) {
     /** Calls a listener when microservices may be, or may do, something else. Returns how to stop listening. */
     onRolesChanged: (listener: () => void) => rest.roles.onChange(listener),
     /** who wants a microservice: a controller, or the machine itself */
-    sourceOf: (uuid: string): 'managed' | 'local' => (own.owns(uuid) ? 'local' : 'managed'),
+    sourceOf: (uuid: string): MicroserviceSource => {
+      if (isControlPlaneUuid(uuid)) return 'controlplane';
+      return own.owns(uuid) ? 'local' : 'managed';
+    },
     /** the microservices of the machine itself */
     own,
     /** Why this machine takes no such microservice, for people. */
-    refusalOf: (microservice: ManifestMicroservice): string | undefined =>
+    refusalOf: (microservice: Pick<ManifestMicroservice, 'registry' | 'view'>): string | undefined =>
       deployRefusal(microservice, {
         ...{ policy, facts: supervisor.facts, runtimeOf: (name) => runtimeClasses.runtimeOf(name) },
         registries: own.within(responses.sent).registries,
       }),
+    /** the control plane of the machine itself */
+    controlPlane,
     /** the registries, models, knowledge and runtime classes of the machine itself */
     ...{ registries, localArtifacts, runtimeClasses },
     ...createOperations({ clock, signal: over.signal }),
@@ -159,6 +167,7 @@ export function createAgent(config: Config, deps: AgentDependencies) {
       edgeGuard.check();
       const { instance, node } = identity.current;
       log.info({ version: AGENT_VERSION, instance, node: node?.uuid }, 'Starting');
+      resumeApply(agent);
       membership.start(signal);
       actions.resume(signal);
       const work = [supervisor.run(signal), runPruning(pruning, signal)];
@@ -179,7 +188,8 @@ export function createAgent(config: Config, deps: AgentDependencies) {
      */
     deprovision: (scope: Scope = 'all', signal?: AbortSignal) =>
       provisioning.deprovision(scope, signal).finally(() => edgeGuard.settingsChanged()),
-    /** Resolves when all containers of the agent are removed, or when the removal is stuck; returns the names that are left. */
-    cleared: (signal: AbortSignal): Promise<string[]> => untilRemoved(supervisor, signal),
+    /** Resolves when all containers but the control plane are removed, or when the removal is stuck; returns the names that are left. */
+    cleared: (signal: AbortSignal): Promise<string[]> => untilRemoved(supervisor, isControlPlaneUuid, signal),
   };
+  return agent;
 }

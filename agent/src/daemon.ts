@@ -16,7 +16,10 @@ import { parsePolicy, strictestReading } from './domain/policy-file.ts';
 import { problemsText, settingProblems } from './domain/setting-checks.ts';
 import { settingsNotInForce } from './domain/settings-in-force.ts';
 import { settingsWithoutEffect } from './domain/settings-without-effect.ts';
-import { ENGINE_SOCKETS, findEngineUrl, socketOf } from './engines/find.ts';
+import { cleanFormerEngine, startWithEngine } from './engines/change.ts';
+import { ENGINE_SOCKETS } from './engines/choose.ts';
+import { EMBEDDED } from './engines/embedded/machine/places.ts';
+import { socketOf } from './engines/find.ts';
 import { openEngine } from './engines/open.ts';
 import { fetchAuthority } from './link/trust.ts';
 import { localArtifactSchema } from './local/artifacts.ts';
@@ -110,6 +113,8 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     throw new AgentError('CONFLICT', `another agent answers at ${config.socket}; stop it first`);
   using closing = new DisposableStack();
   closing.use(holdDirectory(config.diskDirectory, log));
+  // Before there is a database, which speaks for an agent of an earlier version.
+  const { url: engineUrl, left: formerEngine } = startWithEngine(config, log);
   const databaseFile = join(config.diskDirectory, 'agent.db');
   const { database, setAside } = openSqliteDatabase(databaseFile, clock.wall(), [config.runDirectory, RUN]);
   closing.use(database);
@@ -139,8 +144,8 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
     kindOf: kindOfPath,
   };
   const localRows = (kind: string) => join(config.diskDirectory, 'local', kind);
-  const engineUrl = findEngineUrl(config);
   const engineSocket = socketOf(engineUrl);
+  let formerEngineProblem: string | undefined;
   let controllerCa = authorityIn(config, log);
   const authority = new LocalAuthority({
     file: join(config.diskDirectory, 'local-api.json'),
@@ -170,6 +175,7 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       [
         ...settingsNotInForce({ read: () => readText(file), wasThere: text !== undefined, facts }, started),
         ...policyTroubles(),
+        formerEngineProblem,
         directoryProblem(config.diskDirectory),
         roomProblem(config.diskDirectory),
       ].filter((each) => each !== undefined),
@@ -256,6 +262,13 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
       phase: () => phaseOf(opened),
     }),
   };
+  // Before a container starts that has the same ports and volumes.
+  if (formerEngine)
+    formerEngineProblem = await cleanFormerEngine(formerEngine, {
+      ...{ config, log },
+      open: (url) => openEngine({ url, instance: agent.identity.instance, self: ownContainerId() }),
+      signal: AbortSignal.any([signal, AbortSignal.timeout(FORMER_ENGINE_PATIENCE)]),
+    });
   const servers: Server[] = [];
   const opened: Opened = {};
   const served = await serveSocket();
@@ -349,6 +362,9 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   }
 }
 
+/** ms that the containers on a former engine have to end. */
+const FORMER_ENGINE_PATIENCE = 60_000;
+
 /** Whether the socket and the port of the local API are open; absent: the agent has not come so far. The socket is tried again. */
 interface Opened {
   socket?: boolean;
@@ -414,7 +430,8 @@ function protectedPaths(config: Config, engineSocket: string | undefined): strin
     ...Object.values(ENGINE_SOCKETS).flat(),
     ...FOREIGN_SOCKETS,
   ];
+  const ownEngine = [EMBEDDED.root, EMBEDDED.state];
   const program = process.env[PROGRAM_VARIABLE] ?? import.meta.dirname;
   const own = [config.diskDirectory, config.runDirectory, config.file, config.policyFile, import.meta.dirname, program];
-  return [...new Set([...sockets, ...own].map(followLinks))];
+  return [...new Set([...sockets, ...ownEngine, ...own].map(followLinks))];
 }

@@ -1,5 +1,6 @@
-#!/usr/bin/env -S node --max-semi-space-size=1
-// Memory of what passes through, such as the output of a session, is freed at once instead of by a full collection: docs/performance.md.
+#!/usr/bin/env -S node --max-semi-space-size=1 --optimize-for-size
+// Memory of what passes through, such as the output of a session, is freed at once instead of by a full collection, and what stays
+// is kept small: docs/performance.md.
 import { rawInput } from '../../src/terminal/raw-input.ts';
 import { endAtUnhandled } from '../../src/terminal/unhandled.ts';
 import { runCli } from './cli/cli.ts';

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
+import { ARCHITECTURES, type Architecture } from '../../src/api/names.ts';
 import type { AgentConfig } from '../../src/wire/agent.ts';
 import { BusServer } from './bus/bus-server.ts';
 import { Images } from './content/images/images.ts';
@@ -9,6 +10,7 @@ import { Volumes } from './content/volumes/volumes.ts';
 import type { AgentDependencies } from './dependencies.ts';
 import type { ArtifactKind } from './domain/artifact.ts';
 import type { Config, LogLevel } from './domain/config.ts';
+import { isControlPlaneUuid } from './domain/local-uuid.ts';
 import { AGENT_VERSION } from './domain/names.ts';
 import type { Part } from './domain/part.ts';
 import type { PolicyContext } from './domain/policy.ts';
@@ -30,6 +32,7 @@ import { Provisioning } from './link/provisioning.ts';
 import { Reporter } from './link/reporter.ts';
 import { SavedResponses } from './link/saved-responses.ts';
 import { LocalArtifacts } from './local/artifacts.ts';
+import { ControlPlane } from './local/control-plane.ts';
 import { OwnMicroservices } from './local/own-microservices.ts';
 import { LocalRegistries } from './local/registries.ts';
 import { LocalRuntimeClasses } from './local/runtime-classes.ts';
@@ -109,6 +112,14 @@ export function createParts(config: Config, deps: AgentDependencies) {
     apply(numbers);
     link.changed();
   };
+  const controlPlane = new ControlPlane({
+    ...{ clock, log, own, observed: supervisor },
+    volumes: { destroyOfControlPlane: (uuid) => volumes.destroyOfControlPlane(uuid) },
+    status: (uuid) => supervisor.statuses()?.find(({ id }) => id === uuid),
+    node: () => identity.current.node?.uuid,
+    archId: Math.max(ARCHITECTURES.indexOf(architecture as Architecture), 1),
+    register: (body, signal) => link.registerController(body, signal),
+  });
   const registries = new LocalRegistries({
     ...{ rows: deps.localRegistries, clock, log, changed },
     policy: () => policy.policy,
@@ -170,8 +181,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     ...{ database, clock, log, engine, observed: supervisor, places: deps.places, mountsInUse: deps.mountsInUse },
     views: () => own.viewsWith(responses.sent.microservices?.views),
     sourceOf: (uuid) => (own.owns(uuid) ? 'local' : 'managed'),
-    // No control plane runs on a node in this version.
-    isControlPlane: () => false,
+    isControlPlane: isControlPlaneUuid,
   });
   const systemFiles = new SystemFiles({
     files: deps.mountedFiles,
@@ -258,6 +268,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     systemFiles,
     artifacts,
     own,
+    controlPlane,
     registries,
     localArtifacts,
     runtimeClasses,
@@ -277,7 +288,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
       return dataDirectory && engine.url.startsWith('unix:') ? machine.diskAt(dataDirectory) : undefined;
     },
     usersOf: (name) => imagesWanted().get(name) ?? [],
-    isPulled: (id) => database.images().has(id),
+    pulledAs: (id) => database.images().get(id),
     applicationOf: (uuid) => responses.sent.microservices?.views.get(uuid)?.application,
     disown: (id) => supervisor.forgetImage(id),
   });
@@ -357,7 +368,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     ...{
       content,
       own,
-      ...{ registries, localArtifacts, runtimeClasses },
+      ...{ controlPlane, registries, localArtifacts, runtimeClasses },
       volumes,
       images,
       systemFiles,

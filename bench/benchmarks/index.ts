@@ -1,4 +1,5 @@
 import type { Benchmark } from '../benchmark.ts';
+import { alone } from './alone.ts';
 import { apply } from './apply.ts';
 import { bus } from './bus.ts';
 import { certificates } from './certificates.ts';
@@ -58,5 +59,6 @@ export const BENCHMARKS: readonly Benchmark[] = [
   reconnect,
   sessions,
   localExec,
+  alone,
   scale,
 ];

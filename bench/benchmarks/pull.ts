@@ -6,14 +6,13 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { NODE_FLAGS } from '../../hack/agent-release.ts';
 import type { Benchmark } from '../benchmark.ts';
 
 const MIB = 1024 ** 2;
 const SIZE = 1024 * MIB;
 const COMMIT = 'c'.repeat(40);
 const CHILD = join(import.meta.dirname, '../pull-model.ts');
-/** Those of an installed agent. */
-const FLAGS = ['--max-semi-space-size=1'];
 
 /** A model of one large file: how fast the agent pulls it, and what memory that takes. */
 export const pull: Benchmark = {
@@ -34,7 +33,7 @@ export const pull: Benchmark = {
     await new Promise<void>((resolve) => hub.listen(0, '127.0.0.1', resolve));
     try {
       const url = `http://127.0.0.1:${(hub.address() as AddressInfo).port}`;
-      const { stdout } = await promisify(execFile)(process.execPath, [...FLAGS, CHILD, folder, url], {
+      const { stdout } = await promisify(execFile)(process.execPath, [...NODE_FLAGS, CHILD, folder, url], {
         timeout: 600_000,
       });
       const { milliseconds, cpuMs, before, peak } = JSON.parse(stdout) as Pulled;

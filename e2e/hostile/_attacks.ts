@@ -20,6 +20,13 @@ const refused = (name: string, body: string | Buffer, headers: Record<string, st
 });
 const odd = (name: string, value: unknown): HostileBody => ({ name, body: JSON.stringify(value), headers: JSON_TYPE });
 
+/**
+ * The attacks that a route gets: the first route gets all. By day each other route gets every third attack, with another first one,
+ * so that each attack reaches a third of the routes; at night all.
+ */
+export const attacksOn = <T>(route: number, attacks: readonly T[]): readonly T[] =>
+  route === 0 || process.env.SKERRY_NIGHTLY ? attacks : attacks.filter((_, attack) => (attack + route) % 3 === 0);
+
 /** Texts that have a meaning in a place that they pass: a path, a shell, a log, a header, a browser, a parser. */
 export const TEXTS: readonly [string, string][] = [
   ['the parent folder', '../../../../etc/passwd'],

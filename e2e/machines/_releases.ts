@@ -8,6 +8,8 @@ import { hostArchitecture } from '../../hack/image.ts';
 import { layOut, makeDebianPackage } from '../../hack/package/agent.ts';
 import { ROOT } from '../../hack/paths.ts';
 
+const NODE_BINARY = join(ROOT, 'node_modules/node/bin/node');
+
 export interface Releases {
   /** what a controller serves */
   folder: string;
@@ -17,24 +19,32 @@ export interface Releases {
   package(version: string): string;
 }
 
+/** A package of the agent with this program, which calls itself that version. */
+export async function makePackage(
+  dir: string,
+  { program, version, releaseKey }: { program: string; version: string; releaseKey?: string },
+  to: string,
+): Promise<void> {
+  const launcher = await bundle('skerry-agent-launcher', dir);
+  const origin = { version, revision: 'test', created: new Date(0) };
+  const parts = { agent: program, launcher: launcher.path, node: NODE_BINARY, notice: '', billOfMaterials: '{}' };
+  layOut(join(dir, 'tree'), { ...parts, ...(releaseKey && { releaseKey }) }, origin);
+  await makeDebianPackage(join(dir, 'tree'), hostArchitecture(), origin, { to, compression: ['-Zgzip', '-z1'] });
+}
+
 /** Releases of the agent as `make release` leaves them, for this architecture; the first version is the latest package. */
 export async function makeReleases(dir: string, versions: readonly [string, ...string[]]): Promise<Releases> {
   const folder = join(dir, 'releases');
   const { privateKey, publicKey } = makeReleaseKey();
-  const [agent, launcher] = [await bundle('skerry-agent', dir), await bundle('skerry-agent-launcher', dir)];
-  const node = join(ROOT, 'node_modules/node/bin/node');
+  const agent = await bundle('skerry-agent', dir);
   const architecture = hostArchitecture();
   const nameOf = (version: string) => `skerry-agent-${version}-linux-${architecture}.deb`;
   for (const version of versions) {
     const program = join(dir, version);
     writeFileSync(program, readFileSync(agent.path, 'utf8').replaceAll(`"${AGENT_VERSION}"`, `"${version}"`));
-    const origin = { version, revision: 'test', created: new Date(0) };
-    const parts = { agent: program, launcher: launcher.path, node, notice: '', billOfMaterials: '{}' };
-    layOut(join(dir, 'tree'), { ...parts, releaseKey: publicKey }, origin);
     mkdirSync(join(folder, version), { recursive: true });
-    const to = join(folder, version, nameOf(version));
-    await makeDebianPackage(join(dir, 'tree'), architecture, origin, { to, compression: ['-Zgzip', '-z1'] });
-    const release = { agent: program, node: { [architecture]: node }, version, minimumVersion: '0.0.1' };
+    await makePackage(dir, { program, version, releaseKey: publicKey }, join(folder, version, nameOf(version)));
+    const release = { agent: program, node: { [architecture]: NODE_BINARY }, version, minimumVersion: '0.0.1' };
     writeRelease({ ...release, key: privateKey, out: folder });
   }
   const [first] = versions;

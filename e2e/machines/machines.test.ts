@@ -1,5 +1,5 @@
 import { mkdtempSync, readFileSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest';
 import { makeCertificate } from '../../hack/certificate.ts';
@@ -18,6 +18,7 @@ import {
   untilReady,
   webApplication,
 } from '../_stack.ts';
+import { passOn } from './_forward.ts';
 import { installOn, type Place } from './_install.ts';
 import { makeReleases, type Releases } from './_releases.ts';
 
@@ -48,15 +49,7 @@ afterAll(() => started.disposeAsync(), 60_000);
 /** The registry of the tests listens on loopback; machines reach it at a port of all addresses. */
 async function forwardRegistry(): Promise<number> {
   const { hostname, port } = new URL(inject('registryUrl'));
-  const server = createServer((client) => {
-    const upstream = connect(Number(port), hostname);
-    client.pipe(upstream).pipe(client);
-    for (const [one, other] of [
-      [client, upstream],
-      [upstream, client],
-    ] as const)
-      one.on('error', () => other.destroy()).on('close', () => other.destroy());
-  });
+  const server = passOn(() => connect(Number(port), hostname));
   await new Promise<void>((resolve) => server.listen(0, '::', resolve));
   started.defer(() => void server.close());
   return (server.address() as { port: number }).port;

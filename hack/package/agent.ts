@@ -56,6 +56,10 @@ const SETTINGS = 'etc/skerry-agent/config.yaml';
 /** Where the package has them, for postinst to copy where there are none: dpkg would ask about a changed file that it owns. */
 const DEFAULT_SETTINGS = 'usr/share/skerry-agent/config.yaml';
 
+/** The engines that a machine may have, and the packages that the agent's own engine is made of on a machine without one. */
+const ENGINES = ['docker.io', 'docker-ce', 'podman'] as const;
+const OWN_ENGINE = ['containerd', 'runc', 'containernetworking-plugins'] as const;
+
 /** Writes all files of a machine below `root`; former files are removed. */
 export function layOut(root: string, parts: AgentParts, origin: Origin): void {
   rmSync(root, { recursive: true, force: true });
@@ -67,7 +71,8 @@ export function layOut(root: string, parts: AgentParts, origin: Origin): void {
   const copy = (name: string, path: string, mode?: number) => put(path, readFileSync(join(FILES, name)), mode);
   installProgram({ ...parts, version: origin.version, to: join(root, PROGRAM) });
   copy('skerry-agent', 'usr/bin/skerry-agent', 0o755);
-  copy('skerry-agent.service', 'usr/lib/systemd/system/skerry-agent.service');
+  for (const unit of ['skerry-agent.service', 'skerry-containerd.service'])
+    copy(unit, `usr/lib/systemd/system/${unit}`);
   put(SETTINGS, SAMPLE_SETTINGS);
   if (parts.releaseKey) put('etc/skerry-agent/release.pem', parts.releaseKey);
   const manual = manualPage({ version: origin.version, date: origin.created });
@@ -129,13 +134,14 @@ export async function makeDebianPackage(
     'Maintainer: The Skerry authors <noreply@skerry.dev>',
     `Installed-Size: ${Math.ceil(sizeOf(root) / 1024)}`,
     ...(depends ? [`Depends: ${depends}`] : []),
-    'Suggests: docker.io | docker-ce | podman, openssh-client',
+    `Recommends: ${OWN_ENGINE.map((name) => [name, ...ENGINES].join(' | ')).join(', ')}`,
+    'Suggests: openssh-client',
     'Section: admin',
     'Priority: optional',
     'Description: runs containers on this machine as a controller asks',
     ' The agent of Skerry connects to a controller in a Kubernetes cluster and runs',
-    ' the containers that it is asked to, with the docker or podman of the machine.',
-    ' It brings its own Node along.',
+    ' the containers that it is asked to, with the docker or podman of the machine,',
+    ' or with a containerd of its own. It brings its own Node along.',
   ];
   writeFileSync(join(control, 'control'), `${lines.join('\n')}\n`);
   // Whatever umask this runs under.

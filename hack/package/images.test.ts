@@ -7,7 +7,7 @@ import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import type { Origin } from '../build.ts';
 import { buildImage, type Image } from '../image.ts';
 import { billOfMaterials, notice, packageParts } from './contents.ts';
-import { type Ground, groundImage, productImage, products } from './images.ts';
+import { controlPlaneProduct, type Ground, groundImage, productImage, products } from './images.ts';
 import { LIBRARIES, NODES } from './pinned.ts';
 
 const origin: Origin = { version: '1.2.3', revision: 'abc', created: new Date('2026-01-02T03:04:05Z') };
@@ -130,4 +130,19 @@ test('a notice has the text that a licence names by a path of Debian, once', () 
     { ...part, name: 'b', text },
   ]);
   expect(written.match(/GNU GENERAL PUBLIC LICENSE\n +Version 3/g)).toHaveLength(1);
+});
+
+test('the image of a control plane has its programs, both bundles of the controller, and two commands', () => {
+  const { ground, bundled } = makeParts();
+  const part = { name: 'etcd', version: '3.6.0', license: 'Apache-2.0', purl: 'pkg:golang/etcd@v3.6.0' };
+  const withPrograms = { ...ground, programs: [{ name: 'etcd', binary: bundled.skerry.path, part }] };
+  const names = { 'skerry-control-plane': bundled.skerry, 'kubectl-skerry': bundled['skerry-agent'] };
+  const product = controlPlaneProduct({ ...bundled, ...names }, []);
+  const shared = groundImage(withPrograms, 'amd64', origin);
+  const { image, billOfMaterials } = productImage(product, withPrograms, shared, 'amd64', origin);
+  const files = pathsOf(image);
+  for (const path of ['opt/skerry/bin/etcd', 'usr/bin/skerry-control-plane', 'usr/bin/skerry', 'skerry-templates.mjs'])
+    expect(files).toContain(path);
+  expect(configOf(image).config).toMatchObject({ User: '65532:65532', ExposedPorts: { '51121/tcp': {} } });
+  expect(billOfMaterials).toContain('pkg:golang/etcd');
 });

@@ -22,10 +22,19 @@ import { layOut, type MachineArchitecture, makeArchive, makeDebianPackage } from
 import { armv7Node } from './armv7.ts';
 import { chartArchive, definitions, krewManifest, type PluginFile, plainManifests, pluginArchive } from './cluster.ts';
 import { billOfMaterials, nodePart, notice, type Part, packageParts } from './contents.ts';
-import { type Ground, groundImage, joined, type ProductImage, productImage, products } from './images.ts';
+import {
+  controlPlaneProduct,
+  type Ground,
+  groundImage,
+  joined,
+  type ProductImage,
+  productImage,
+  products,
+} from './images.ts';
 import { KeyRefused, readSigningKey, type SigningKey } from './key.ts';
 import { librariesFor, type NodeParts, nodeOf } from './parts.ts';
 import { type ImageArchitecture, NODES, type Platform } from './pinned.ts';
+import { controlPlanePrograms } from './programs.ts';
 
 const ARCHITECTURES: readonly ImageArchitecture[] = ['amd64', 'arm64'];
 /** xz with one thread: with several, the result depends on how many there are. */
@@ -74,16 +83,18 @@ function originOf(env: NodeJS.ProcessEnv): Origin {
 }
 
 async function makeImages({ origin, env, bundles, nodes, at, log }: Release): Promise<void> {
+  const all = [...products(bundles, NODE_FLAGS), controlPlaneProduct(bundles, NODE_FLAGS)];
   const made = async (architecture: ImageArchitecture) => {
     const below = env.BASE
       ? { base: readImage(env.BASE, architecture) }
       : { libraries: await librariesFor(architecture) };
-    const ground: Ground = { node: nodes[architecture], ...below };
+    const programs = await controlPlanePrograms(architecture, log);
+    const ground: Ground = { node: nodes[architecture], programs, ...below };
     const shared = groundImage(ground, architecture, origin);
-    return products(bundles, NODE_FLAGS).map((product) => productImage(product, ground, shared, architecture, origin));
+    return all.map((product) => productImage(product, ground, shared, architecture, origin));
   };
   const [amd64, arm64] = [await made('amd64'), await made('arm64')];
-  for (const [index, { name }] of products(bundles, NODE_FLAGS).entries()) {
+  for (const [index, { name }] of all.entries()) {
     const images = { amd64: amd64[index], arm64: arm64[index] } as Record<ImageArchitecture, ProductImage>;
     const image = joined(images);
     const path = `images/${name}-${origin.version}`;
@@ -178,7 +189,8 @@ async function main(out: string): Promise<void> {
   log(`Release ${origin.version} of ${origin.revision}`);
   const work = at('.bundles');
   const names: readonly BundleName[] = [
-    ...(['skerry', 'skerry-templates', 'skerry-agent', 'skerry-agent-launcher', 'kubectl-skerry'] as const),
+    ...(['skerry', 'skerry-templates', 'skerry-control-plane'] as const),
+    ...(['skerry-agent', 'skerry-agent-launcher', 'kubectl-skerry'] as const),
   ];
   const bundles = Object.fromEntries(
     await Promise.all(names.map(async (name) => [name, await bundle(name, work, origin)] as const)),

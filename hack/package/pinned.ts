@@ -29,6 +29,9 @@ export const NODES: Readonly<Record<Platform, { name: string; version: string; i
   },
 };
 
+/** The Go by which the programs of the control plane are built: another one would make other bytes. */
+export const GO_TOOLCHAIN = 'go1.26.8';
+
 export type ImageArchitecture = 'amd64' | 'arm64';
 
 /** A package of Debian. */

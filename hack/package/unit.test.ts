@@ -1,23 +1,29 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { ROOT } from '../paths.ts';
 
 /** The systemd unit and the maintainer scripts of the package, without installing it: hack/package/machine.engine.test.ts does that. */
 const UNIT = join(ROOT, 'packaging/skerry-agent.service');
+const UNITS = ['skerry-agent.service', 'skerry-containerd.service'] as const;
 const hasSystemd = spawnSync('systemd-analyze', ['--version']).status === 0;
 
-test.runIf(hasSystemd)('systemd finds nothing wrong in the unit of the agent', () => {
+test.runIf(hasSystemd)('systemd finds nothing wrong in the units of the agent', () => {
   const folder = temporaryFolder();
-  // The program is where the package puts it; here it is another one that is executable.
-  const text = readFileSync(UNIT, 'utf8').replace('/opt/skerry-agent/node ', '/bin/true ');
-  writeFileSync(join(folder, 'skerry-agent.service'), text.replace(/^Documentation=.*$/m, ''));
-  const { status, stderr } = spawnSync('systemd-analyze', ['verify', join(folder, 'skerry-agent.service')], {
+  for (const name of UNITS) {
+    // The programs are where the packages put them; here they are another one that is executable.
+    const text = readFileSync(join(ROOT, 'packaging', name), 'utf8').replace(
+      /=(\/opt\/skerry-agent\/node|\/usr\/bin\/skerry-agent|containerd) /g,
+      '=/bin/true ',
+    );
+    writeFileSync(join(folder, name), text.replace(/^Documentation=.*$/m, ''));
+  }
+  const { status, stderr } = spawnSync('systemd-analyze', ['verify', ...UNITS.map((name) => join(folder, name))], {
     encoding: 'utf8',
   });
-  expect({ status, about: stderr.split('\n').filter((line) => line.includes('skerry-agent')) }).toEqual({
+  expect({ status, about: stderr.split('\n').filter((line) => line.includes('skerry-')) }).toEqual({
     status: 0,
     about: [],
   });
@@ -31,10 +37,14 @@ test.runIf(hasSystemd)('the unit is exposed no more than an agent of engines has
 });
 
 /** Runs a maintainer script on a machine whose programs note their arguments. */
-const maintain = (script: string, ...args: string[]) => maintainWith(undefined, script, ...args);
+const maintain = (script: string, ...args: string[]) => maintainWith({}, script, ...args);
 
-/** The same on a machine that has these settings. */
-function maintainWith(settings: string | undefined, script: string, ...args: string[]) {
+/** The same on a machine that has these settings, and that has run the agent's own engine. */
+function maintainWith(
+  { settings, ownEngine }: { settings?: string | undefined; ownEngine?: true },
+  script: string,
+  ...args: string[]
+) {
   const root = temporaryFolder();
   for (const path of [
     'opt/skerry-agent/releases',
@@ -42,6 +52,9 @@ function maintainWith(settings: string | undefined, script: string, ...args: str
     'run/systemd/system',
     'bin',
     'usr/share/skerry-agent',
+    'usr/bin',
+    'engine',
+    ...(ownEngine ? ['run/skerry-containerd'] : []),
   ])
     mkdirSync(join(root, path), { recursive: true });
   for (const path of ['volumes/kept', 'artifacts']) mkdirSync(join(root, 'data', path), { recursive: true });
@@ -50,10 +63,11 @@ function maintainWith(settings: string | undefined, script: string, ...args: str
   if (settings !== undefined) writeFileSync(join(root, 'etc/skerry-agent/config.yaml'), settings);
   const noted = join(root, 'noted');
   writeFileSync(noted, '');
-  for (const name of ['systemctl', 'deb-systemd-helper', 'deb-systemd-invoke'])
-    writeFileSync(join(root, 'bin', name), `#!/bin/sh\necho ${name} "$@" >> ${noted}\n`, { mode: 0o755 });
+  for (const name of ['bin/systemctl', 'bin/deb-systemd-helper', 'bin/deb-systemd-invoke', 'usr/bin/skerry-agent'])
+    writeFileSync(join(root, name), `#!/bin/sh\necho ${basename(name)} "$@" >> ${noted}\n`, { mode: 0o755 });
   const text = readFileSync(join(ROOT, 'packaging/debian', script), 'utf8')
     .replaceAll('/var/lib/skerry-agent', `${root}/data`)
+    .replaceAll('/var/lib/skerry-containerd', `${root}/engine`)
     .replaceAll(/(?<![\w/])\/(opt|etc|run|usr)\//g, `${root}/$1/`);
   const env = { PATH: `${join(root, 'bin')}:/usr/bin:/bin` };
   execFileSync('sh', ['-c', text, script, ...args], { env, stdio: 'pipe' });
@@ -79,7 +93,7 @@ test('an installation and an upgrade enable the unit and start the agent again, 
 
 test('an installation brings settings to a machine without any, and leaves those that are there', () => {
   const settingsOf = (settings: string | undefined, ...args: string[]) => {
-    const folder = join(maintainWith(settings, 'postinst', ...args).root, 'etc/skerry-agent');
+    const folder = join(maintainWith({ settings }, 'postinst', ...args).root, 'etc/skerry-agent');
     return readdirSync(folder).map((name) => readFileSync(join(folder, name), 'utf8'));
   };
   expect(settingsOf(undefined, 'configure')).toEqual(['# the default']);
@@ -99,4 +113,14 @@ test('a removal stops the agent and takes its releases; a purge takes all but wh
   ]).toEqual([[], ['skerry-agent'], 3]);
   const purged = maintain('postrm', 'purge').root;
   expect([readdirSync(join(purged, 'etc')), readdirSync(join(purged, 'data'))]).toEqual([[], ['volumes']]);
+  expect(existsSync(join(purged, 'engine'))).toBe(false);
+});
+
+test("a removal ends the agent's own engine with its containers, behind the agent, and an upgrade does not", () => {
+  expect(maintainWith({ ownEngine: true }, 'prerm', 'remove').noted).toEqual([
+    'deb-systemd-invoke stop skerry-agent.service',
+    'deb-systemd-invoke stop skerry-containerd.service',
+    'skerry-agent runtime remove --yes --quiet',
+  ]);
+  expect(maintainWith({ ownEngine: true }, 'prerm', 'upgrade', '0.2.0').noted).toEqual([]);
 });

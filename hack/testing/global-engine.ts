@@ -8,15 +8,15 @@ import { startRegistry } from '../registry.ts';
 import type {} from './provided.ts';
 
 /** A container engine and an empty registry for the tests in e2e/. */
-export default function setup(project: TestProject): Promise<() => Promise<void>> {
-  return provideEngines(project, [undefined]);
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  return (await provideEngines(project, [undefined])).stop;
 }
 
 /** Starts engines in parallel, and a registry for all of them. Undefined stands for any kind that is available. */
 export async function provideEngines(
   project: TestProject,
   kinds: readonly (EngineKind | undefined)[],
-): Promise<() => Promise<void>> {
+): Promise<{ engines: { kind: EngineKind; url: string }[]; stop: () => Promise<void> }> {
   const dir = await mkdtemp(join(tmpdir(), 'skerry-engine-'));
   const log = startClock((text) => process.stderr.write(text));
   await using started = new AsyncDisposableStack();
@@ -38,5 +38,5 @@ export async function provideEngines(
   project.provide('engineUrl', engines[0]?.url ?? '');
   project.provide('registryUrl', registry.url);
   const owned = started.move();
-  return () => owned.disposeAsync();
+  return { engines, stop: () => owned.disposeAsync() };
 }

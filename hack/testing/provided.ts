@@ -2,8 +2,10 @@
 interface Provided {
   /** Path of a cluster admin's kubeconfig; the CRDs are installed. Projects api and e2e. */
   kubeconfig: string;
-  /** Container engines of different kinds; each test of an engine runs on every kind. Project engine. */
+  /** Container engines of different kinds that speak the Docker API. Project engine. */
   engines: { kind: 'docker' | 'podman'; url: string }[];
+  /** The same and the agent's own engine. Project engine. */
+  everyEngine: { kind: 'docker' | 'podman' | 'embedded'; url: string }[];
   /** URL of a container engine that speaks the Docker API, `unix:///...` or `tcp://...`. Projects engine and e2e. */
   engineUrl: string;
   /** Controller and agent as they ship, each bundled into one file, which starts in a third of the time. Project e2e. */

@@ -1,4 +1,4 @@
-import { connect, createInbox, credsAuthenticator, type Msg, type NatsConnection } from 'nats';
+import type { Msg, NatsConnection } from 'nats';
 import { untilAborted } from '../lib/until-aborted.ts';
 import { type BusTls, busTlsOptions } from './tls.ts';
 
@@ -58,6 +58,9 @@ const LIST = '$SYS.REQ.CLAIMS.LIST';
  */
 export async function connectBus({ servers, creds, tls, name, signal }: BusClientOptions): Promise<BusConnection> {
   signal.throwIfAborted();
+  // Loaded with the first connection: it takes two MiB, and most agents have no bus server.
+  const { connect, createInbox, credsAuthenticator } = await import('nats');
+  signal.throwIfAborted();
   const made = connect({
     servers: [...servers],
     name,
@@ -69,7 +72,7 @@ export async function connectBus({ servers, creds, tls, name, signal }: BusClien
     ...(tls && { tls: busTlsOptions(servers, tls) }),
   });
   const connection = await untilAborted(made, signal, () => void made.then((late) => late.close()).catch(() => {}));
-  return new SystemConnection(connection);
+  return new SystemConnection(connection, createInbox());
 }
 
 interface Waiting {
@@ -81,12 +84,13 @@ class SystemConnection implements BusConnection {
   readonly server: { readonly name: string; readonly id: string };
   readonly closed: Promise<void>;
   readonly #connection: NatsConnection;
-  readonly #inbox = createInbox();
+  readonly #inbox: string;
   readonly #waiting = new Map<string, Waiting>();
   #count = 0;
 
-  constructor(connection: NatsConnection) {
+  constructor(connection: NatsConnection, inbox: string) {
     this.#connection = connection;
+    this.#inbox = inbox;
     const { server_id: id = '', server_name: name = '' } = connection.info ?? {};
     this.server = { name, id };
     this.closed = connection.closed().then(() => {

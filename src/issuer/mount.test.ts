@@ -156,8 +156,20 @@ describe('the provider refuses', () => {
   });
 
   it('a code of which another client was faster, and of 20 at once one wins', async () => {
-    await using provider = await startIssuer();
+    const artefacts = memoryArtefacts();
+    await using provider = await startIssuer({ artefacts });
     const { code } = await provider.codeOf();
+    // Each of the 20 has looked at the code before the first marks it.
+    const read = artefacts.read.bind(artefacts);
+    const all = Promise.withResolvers<void>();
+    let looks = 0;
+    artefacts.read = async (model, id) => {
+      const found = await read(model, id);
+      if (model !== 'AuthorizationCode') return found;
+      if (++looks === 20) all.resolve();
+      await all.promise;
+      return found;
+    };
     const answers = await Promise.all(Array.from({ length: 20 }, () => provider.redeem(code)));
     const statuses = answers.map(({ status }) => status).sort();
     expect(statuses).toEqual([200, ...Array.from({ length: 19 }, () => 400)]);

@@ -19,7 +19,7 @@ import { parseJsonBody } from './server/body.ts';
 import { parseYaml } from './server/yaml.ts';
 
 /** Valid documents with random changes. */
-const { about: seeds, budget, timeout: LONG } = fuzzing({ runs: 400, nightlySeconds: 600 });
+const { about: seeds, budget, timeout: LONG } = fuzzing({ runs: 150, nightlySeconds: 600 });
 
 const KINDS = (await agreementTables()).map(([definition, cases]) => [definition.kind, definition, cases] as const);
 

@@ -25,13 +25,13 @@ test.for([
   {
     what: 'without logins',
     served: routes.filter((one) => !isOfLogins(one)),
-    examples: isNightly ? 50 : 2,
+    examples: isNightly ? 50 : 1,
     start: async () => (await cluster.startReplica()).origin,
   },
   {
     what: 'about logins',
     served: routes.filter(isOfLogins),
-    examples: isNightly ? 50 : 8,
+    examples: isNightly ? 50 : 4,
     async start() {
       const { url, client } = await cluster.startController({ CONTROLLER_PUBLIC_URL: 'http://127.0.0.1:51121' });
       await poll(async () => (await fetch(`${url}/oidc/jwks`)).status).toBe(200);

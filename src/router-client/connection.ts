@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import rhea, { type Connection, type ConnectionOptions, type EventContext, type Sender } from 'rhea';
+import type { Connection, ConnectionOptions, Container, EventContext, Sender } from 'rhea';
 import { untilAborted } from '../lib/until-aborted.ts';
 import { type EntityKind, typeOfKind } from '../router-schema/schema.ts';
 import type { FoundEntity, Managed, RouterEntity } from './changes.ts';
@@ -61,7 +61,10 @@ const CREDIT = 100;
  */
 export async function connectRouter(options: RouterClientOptions): Promise<RouterConnection> {
   options.signal.throwIfAborted();
-  const management = new Management(options);
+  // Loaded with the first connection: most agents have no router.
+  const { default: rhea } = await import('rhea');
+  options.signal.throwIfAborted();
+  const management = new Management(rhea.create_container({ id: options.name }), options);
   const late = setTimeout(() => management.end('it does not answer'), CONNECT_MS);
   try {
     await untilAborted(management.opened, options.signal);
@@ -100,12 +103,11 @@ class Management implements RouterConnection {
   #failOpening: (error: Error) => void = () => {};
   #resolveClosed = () => {};
 
-  constructor({ host, port, servername = host, tls, name }: RouterClientOptions) {
+  constructor(container: Container, { host, port, servername = host, tls, name }: RouterClientOptions) {
     this.#name = `${host}:${port}`;
     this.closed = new Promise((resolve) => {
       this.#resolveClosed = resolve;
     });
-    const container = rhea.create_container({ id: name });
     // What would be an exception without a listener.
     for (const event of ENDING) container.on(event, () => {});
     this.#connection = container.connect({

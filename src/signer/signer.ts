@@ -9,6 +9,8 @@ import { createPrivateKey, randomBytes, webcrypto } from 'node:crypto';
 export interface CertificateRequest {
   /** common name */
   subject: string;
+  /** organizations: the groups of a user of Kubernetes */
+  groups?: readonly string[];
   /** names and addresses of the subject alternative name; of an authority none */
   names: readonly { type: 'dns' | 'ip'; value: string }[];
   algorithm: 'ECDSA' | 'RSA';
@@ -59,7 +61,9 @@ export function createSigner(): Signer {
       const keys = await makeKeys(request.algorithm);
       const authority = by && new x509.X509Certificate(by.cert);
       const signing = by ? await importKey(by.key) : { key: keys.privateKey, algorithm: ALGORITHMS[request.algorithm] };
-      const name = new x509.Name([{ CN: [{ utf8String: request.subject }] }]);
+      const utf8 = (text: string) => ({ utf8String: text });
+      const groups = (request.groups ?? []).map((group) => ({ O: [utf8(group)] }));
+      const name = new x509.Name([...groups, { CN: [utf8(request.subject)] }]);
       const certificate = await x509.X509CertificateGenerator.create(
         {
           serialNumber: serialNumber(),

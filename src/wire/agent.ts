@@ -52,6 +52,17 @@ export const provisionReplySchema = z.object({
 });
 export type ProvisionReply = z.infer<typeof provisionReplySchema>;
 
+/** Body of `POST /agent/controller/register`, as our agents send it: what of the controller no other machine need know is left out. */
+export interface ControllerRegistration {
+  uuid: string;
+  name: string;
+  images: readonly { containerImage: string; archId: number }[];
+  registryId: number;
+}
+
+/** Response of the same. */
+export const registeredSchema = z.object({ uuid: z.string() });
+
 /** Body of `POST /agent/deprovision`. */
 export const deprovisionRequestSchema = z.object({ microserviceUuids: z.array(text(64)).max(BOUNDS.report) });
 

@@ -195,3 +195,15 @@ const shapes: Record<string, [string, string]> = {
 };
 for (const [name, [text, want]] of Object.entries(shapes))
   test(`the masker ${name}, by its shape`, () => expect(masker(new Set())(text)).toBe(want));
+
+test("a support bundle has what the agent's own engine was started with, also while that does not answer", async () => {
+  const state = join(folder, 'engine');
+  mkdirSync(state);
+  writeFileSync(join(state, 'started.json'), JSON.stringify({ version: '1.6.20', handlers: ['runc'] }));
+  const settings = { containerEngineUrl: `unix://${state}/containerd.sock`, diskDirectory: 'data', localApiPort: 0 };
+  writeFileSync(join(folder, 'config.yaml'), JSON.stringify(settings));
+  expect((await cli('support-bundle', join(folder, 'bundle.tar.gz'))).code).toBe(0);
+  const files = unpacked(join(folder, 'bundle.tar.gz'));
+  expect(JSON.parse(files.get('own-engine.json') ?? '')).toEqual({ version: '1.6.20', handlers: ['runc'] });
+  expect(files.get('engine.json')).toMatch(/^not available: /);
+});

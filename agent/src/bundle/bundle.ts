@@ -9,7 +9,8 @@ import type { Config } from '../domain/config.ts';
 import { views } from '../domain/desired.ts';
 import { AGENT_VERSION } from '../domain/names.ts';
 import { shownUrl } from '../domain/position-lookup.ts';
-import { findEngineUrl } from '../engines/find.ts';
+import { startedAt } from '../engines/embedded/machine/started.ts';
+import { findEngineUrl, socketOf } from '../engines/find.ts';
 import { openEngine } from '../engines/open.ts';
 import { CliError, LocalClient } from '../local-api/client.ts';
 import { readTail, readText } from '../machine/disk.ts';
@@ -65,9 +66,13 @@ export async function supportBundle(
   await put('policy.yaml', () => readText(config.policyFile) ?? '# none: everything is allowed\n');
   await put('identity.json', () => ({ instance: identity?.instance, node: identity?.node }));
   await put('desired.json', () => summary(responses));
+  const engineUrl = findEngineUrl(config);
   await put('engine.json', () =>
-    openEngine({ url: findEngineUrl(config), instance: 'bundle' }).connect(AbortSignal.timeout(10_000)),
+    openEngine({ url: engineUrl, instance: 'bundle' }).connect(AbortSignal.timeout(10_000)),
   );
+  // Also where it does not answer.
+  const ownEngine = startedAt(socketOf(engineUrl) ?? '');
+  if (ownEngine) await put('own-engine.json', () => ownEngine);
   for (const [name, route] of Object.entries(ROUTES))
     await put(name, async () => withoutValues(await client.call('GET', route)));
   await put('metrics.txt', () => metrics(config));

@@ -174,6 +174,11 @@ const CASES: Record<string, Case> = {
     () => ({ settings: { availableDiskThreshold: 100 } }),
   ],
   'an engine socket that does not exist': ['engine/absent', /engine\.sock does not answer: .*ENOENT/],
+  "the agent's own engine, which does not run": [
+    'engine/silent',
+    /skerry-containerd\/containerd\.sock.*ENOENT/,
+    () => ({ settings: { containerEngine: 'embedded', containerEngineUrl: null } }),
+  ],
   'an engine that is too old': [
     'engine/unfit',
     /speaks API 1\.12, at least 1\.40/,
@@ -303,6 +308,11 @@ const CASES: Record<string, Case> = {
     'daemon/drained',
     /nothing is started until/,
     () => daemonAnswering({ ...WELL, warnings: ['drained: nothing is started until the agent starts again'] }),
+  ],
+  'a former engine that may still run containers': [
+    'daemon/former',
+    /may still run/,
+    () => daemonAnswering({ ...WELL, warnings: ['former engine: what this agent made on docker may still run: x'] }),
   ],
   'a file of settings with a value that a running agent does not take': [
     'settings/idle',
@@ -558,6 +568,12 @@ describe.skipIf(!isRoot)('doctor, with a machine that only root can arrange,', (
       problem: 'incomplete',
       detail: 'cgroup v1 without memory',
     });
+  });
+
+  test('finds a machine without an engine', async () => {
+    install({ settings: { containerEngineUrl: null } });
+    const found = await command('unshare', '-m', 'sh', '-c', 'mount -t tmpfs none /run; exec "$0" "$@"');
+    expect(found.get('engine')).toMatchObject({ problem: 'none' });
   });
 
   test('finds low resource limits', async () => {

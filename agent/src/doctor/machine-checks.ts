@@ -5,7 +5,7 @@ import { findOrphans } from '../domain/orphans.ts';
 import { parsePolicy } from '../domain/policy-file.ts';
 import { problemsText, settingProblems } from '../domain/setting-checks.ts';
 import { unknownSettings } from '../domain/settings-without-effect.ts';
-import { findEngineUrl } from '../engines/find.ts';
+import { engineOf, findEngineUrl } from '../engines/find.ts';
 import { openEngine } from '../engines/open.ts';
 import { discoverCdi } from '../machine/cdi.ts';
 import {
@@ -37,6 +37,7 @@ const ALIKE = {
   update: /^update: \S+ failed, \S+ runs: /,
   restart: /^settings: .* effect when the agent starts again$/,
   drained: /^drained: /,
+  former: /^former engine: /,
 } as const;
 
 /** Interfaces come and go: the agent takes their names as they are. */
@@ -233,20 +234,27 @@ export const MACHINE_CHECKS = [
       absent: failed(
         'Start the container engine (systemctl start docker, or podman.socket), or name its socket in containerEngineUrl. Containers that run go on meanwhile.',
       ),
+      none: failed(
+        "Install the parts of the agent's own engine (apt-get install containerd runc containernetworking-plugins), or docker.io, or podman; then systemctl restart skerry-agent.",
+      ),
+      silent: failed(
+        "The agent's own engine does not answer: systemctl status skerry-containerd says why, systemctl restart skerry-containerd starts it. Containers that run go on meanwhile.",
+      ),
       forbidden: failed('Run the agent as root, or as a user that may open the engine socket.'),
       unfit: failed('Update the engine: docker 19.03 or podman 4.0 at least.'),
       rootless: warning('A rootless engine is not supported yet: ports below 1024, devices and limits may not work.'),
     },
     run: async ({ config }: DoctorContext) => {
-      const url = findEngineUrl(config);
+      const { kind, url, isGuess } = engineOf(config);
       try {
         const engine = openEngine({ url, instance: 'doctor' });
-        const { kind, version, apiVersion, rootless } = await engine.connect(AbortSignal.timeout(10_000));
-        const told = `${kind} ${version} (API ${apiVersion}) at ${url}`;
+        const { kind: found, version, apiVersion, rootless } = await engine.connect(AbortSignal.timeout(10_000));
+        const told = `${found} ${version} (API ${apiVersion}) at ${url}`;
         return rootless ? { problem: 'rootless', what: told } : { ok: told };
       } catch (error) {
         const text = errorText(error);
-        const problem = /EACCES/.test(text) ? 'forbidden' : /speaks API/.test(text) ? 'unfit' : 'absent';
+        const absent = isGuess ? 'none' : kind === 'embedded' ? 'silent' : 'absent';
+        const problem = /EACCES/.test(text) ? 'forbidden' : /speaks API/.test(text) ? 'unfit' : absent;
         return { problem, what: text };
       }
     },
@@ -308,6 +316,9 @@ export const MACHINE_CHECKS = [
       troubled: warning('See the other checks; the agent tries again by itself.'),
       restart: warning('Start the agent again: systemctl restart skerry-agent. Containers run on.'),
       drained: warning('Start the agent again, and with it the containers: systemctl restart skerry-agent.'),
+      former: warning(
+        'Start the former engine once more, then systemctl restart skerry-agent; or remove these containers there. Until then they may have ports that others want.',
+      ),
       update: warning(
         'The agent does not try it again. The warning ends when a release is installed, when the release that runs or another one is requested, or when the request is withdrawn (annotation skerry.dev/version of the node).',
       ),

@@ -108,7 +108,7 @@ export interface ArtifactProgress {
 /** Somebody waits for the pull of an artifact. */
 export interface ArtifactRequest {
   onProgress(progress: ArtifactProgress): void;
-  /** what is here already is pulled again only where no other pull waits for its turn: a microservice asked for it */
+  /** a content that is here already is pulled again only where no other pull waits for its turn, and what failed at its next attempt: a microservice asked for it */
   isPatient: boolean;
 }
 

@@ -28,6 +28,10 @@ export function networkOf(text: string): Cidr | undefined {
 /** Whether two networks have an address in common. */
 export const overlap = (a: Cidr, b: Cidr): boolean => includes(a, b) || includes(b, a);
 
+/** An address of IPv4 in its usual form. */
+export const addressText = (address: number): string =>
+  [24, 16, 8, 0].map((shift) => Math.floor(address / 2 ** shift) % 256).join('.');
+
 const size = (bits: number) => 2 ** (32 - bits);
 const SMALLEST = 28;
 const PRIVATE = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10'].flatMap(

@@ -2,7 +2,7 @@
 export const SAMPLE_SETTINGS = `# Settings of the Skerry agent. Everything is optional; what is written here as a comment is the default.
 # \`skerry-agent config\` changes them while the agent runs; an edit takes effect by itself, unless the file is not valid.
 #
-# containerEngine: docker               # or podman; the first engine that is there
+# containerEngine: docker               # or podman, or embedded; the first engine that is there, else embedded
 # containerEngineUrl: unix:///var/run/docker.sock
 # diskDirectory: /var/lib/skerry-agent  # identity, database, volumes
 # localApiPort: 54321                   # health and metrics on the loopback interface; 0 is off

@@ -2,6 +2,9 @@ import type { Entry } from './entry.ts';
 import { isLocalUuid } from './local-uuid.ts';
 import type { MicroserviceRecord } from './record.ts';
 
+/** Who wants a microservice: a controller, the machine itself, or the machine as its control plane. */
+export type MicroserviceSource = 'managed' | 'local' | 'controlplane';
+
 /** What this machine is to run, as far as each source is known. */
 export interface Desired {
   readonly entries: readonly Entry[];

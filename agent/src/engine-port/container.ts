@@ -24,6 +24,8 @@ export interface Container {
   exitCode: number;
   oomKilled: boolean;
   error: string;
+  /** the engine's word for how it ended, where the engine has such words */
+  reason?: string;
   health?: 'starting' | 'healthy' | 'unhealthy';
   /** the last health check, where it failed */
   failedCheck?: { exitCode: number; output: string };
@@ -41,6 +43,8 @@ export interface Container {
   stamps?: Readonly<Record<string, string>>;
   /** what of the machine it binds */
   binds?: readonly Bind[];
+  /** what it shares its namespaces in, where the engine has such a thing */
+  podId?: string;
 }
 
 /** A directory or file of the machine that a container binds. */

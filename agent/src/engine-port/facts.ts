@@ -1,5 +1,10 @@
-/** The kinds of engine that are supported; the first is the default. */
-export const ENGINE_KINDS = ['docker', 'podman'] as const;
+/** The engines with the Docker API; the first is the default. */
+export const DOCKER_API_KINDS = ['docker', 'podman'] as const;
+export type DockerApiKind = (typeof DOCKER_API_KINDS)[number];
+/** The agent's own engine. */
+export const EMBEDDED_KIND = 'embedded';
+/** The kinds of engine that are supported. */
+export const ENGINE_KINDS = [...DOCKER_API_KINDS, EMBEDDED_KIND] as const;
 export type EngineKind = (typeof ENGINE_KINDS)[number];
 
 /** What kind of engine it is and what it can do. */

@@ -39,8 +39,8 @@ export interface Fixture {
 export interface Running {
   id: string;
   look(): Promise<Container>;
-  /** what the engine's inspection shows, in the words of the Docker API */
-  inspect(): Promise<Inspection>;
+  /** the labels that another program sees */
+  labels(): Promise<Record<string, string>>;
   /** where the log of the container stands on this machine */
   logFile(): Promise<string>;
   /** sends a request to the sample inside */
@@ -51,11 +51,6 @@ export interface Running {
   another(view: Partial<MicroserviceView>, folders?: string[]): Promise<Seen>;
   /** starts a container of another microservice, which runs until it is disposed of */
   beside(view: Partial<MicroserviceView>): Promise<AsyncDisposable>;
-}
-
-export interface Inspection {
-  Config: { Labels: Record<string, string> };
-  State: { Status: string };
 }
 
 /** What `sample see` prints. */

@@ -577,9 +577,9 @@ const ROWS = {
     {
       observed: 'labels of the container',
       view: () => ({ annotations: '{"team":"shore","example.com/x":"y z"}' }),
-      outside: async ({ inspect }) => {
-        const { Labels } = (await inspect()).Config;
-        deepEqual([Labels.team, Labels['example.com/x']], ['shore', 'y z']);
+      outside: async ({ labels }) => {
+        const seen = await labels();
+        deepEqual([seen.team, seen['example.com/x']], ['shore', 'y z']);
       },
     },
   ],

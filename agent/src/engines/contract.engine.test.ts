@@ -1,7 +1,6 @@
 import { statSync } from 'node:fs';
 import { createServer, request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { callEngine } from '../../../hack/engine-api.ts';
 import { buildImage, type Image, pushImage, saveImage } from '../../../hack/image.ts';
 import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
@@ -17,7 +16,7 @@ import type { LogLine, LogOptions } from '../engine-port/logs.ts';
 import { ownLimits } from '../machine/machine.ts';
 import { UsageReader } from '../machine/usage.ts';
 import { cleanUp, findContainer, INSTANCE, makeSpec, prepare, type SpecOptions, until } from './_contract.ts';
-import { DockerEngine } from './docker/engine.ts';
+import { openTestEngine, outsideOf } from './_outside.ts';
 
 /** The contract of the engine interface, tested on real engines. Every adapter has to pass. */
 
@@ -66,12 +65,13 @@ async function guard(username: string, password: string) {
   return `127.0.0.1:${await listenForTest(server)}`;
 }
 
-for (const { kind, url } of inject('engines'))
-  describe(kind, () => {
+for (const tested of inject('everyEngine'))
+  describe(tested.kind, () => {
+    const { kind } = tested;
     let engine: CompleteEngine;
     let facts: EngineFacts;
     beforeAll(async () => {
-      engine = new DockerEngine({ url, instance: INSTANCE });
+      engine = openTestEngine(tested, INSTANCE);
       facts = await prepare(engine, v1);
       await engine.pull({ reference: shell, platform: '' });
     });
@@ -118,8 +118,8 @@ for (const { kind, url } of inject('engines'))
 
     describe('connecting', () => {
       test('connecting returns the facts of the engine', () => {
-        expect(facts.kind).toMatch(/docker|podman/);
-        expect(facts.apiVersion).toMatch(/^1\.\d+$/);
+        expect(facts.kind).toBe(kind);
+        expect(facts.apiVersion).toMatch(kind === 'embedded' ? /^v1$/ : /^1\.\d+$/);
         expect(statSync(facts.dataDirectory ?? '').isDirectory()).toBe(true);
         expect(facts.runtimes).toEqual(
           facts.kind === 'podman' ? [expect.stringMatching(/^(crun|runc)$/)] : expect.arrayContaining(['runc']),
@@ -127,7 +127,7 @@ for (const { kind, url } of inject('engines'))
       });
 
       test('an engine without a socket is Unavailable', async () => {
-        const absent = new DockerEngine({ url: 'unix:///nowhere/docker.sock', instance: INSTANCE });
+        const absent = openTestEngine({ kind, url: 'unix:///nowhere/docker.sock' }, INSTANCE);
         await expect(absent.connect()).rejects.toMatchObject({ code: 'Unavailable' });
       });
     });
@@ -301,7 +301,7 @@ for (const { kind, url } of inject('engines'))
 
       test('a container that was paused outside the agent shows as paused and can be resumed', async () => {
         await using container = await makeStarted();
-        await callEngine(url, 'POST', `/v1.41/containers/${container.id}/pause`);
+        await outsideOf(tested).pause(container.id);
         expect(await container.look()).toMatchObject({ state: 'running', paused: true });
         await engine.resume(container.id);
         await engine.resume(container.id);
@@ -348,7 +348,7 @@ for (const { kind, url } of inject('engines'))
       });
 
       test('containers of another agent are not listed', async () => {
-        const other = new DockerEngine({ url, instance: 'f'.repeat(32) });
+        const other = openTestEngine(tested, 'f'.repeat(32));
         await other.connect();
         await using container = await make();
         expect(await other.containers()).toEqual([]);

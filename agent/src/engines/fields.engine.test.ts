@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, inject, test } from 'vitest';
-import { callEngine } from '../../../hack/engine-api.ts';
 import { buildImage, buildIndex, pushImage } from '../../../hack/image.ts';
 import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
@@ -19,9 +17,9 @@ import { ownLimits } from '../machine/machine.ts';
 import { HealthChecks } from '../supervise/health-checks.ts';
 import { makeView } from '../supervise/plan/_util.ts';
 import { cleanUp, findContainer, makeSpec, prepare, until } from './_contract.ts';
-import type { Field, Fixture, Inspection, Running, Seen } from './_contract-row.ts';
+import type { Field, Fixture, Running, Seen } from './_contract-row.ts';
 import { FIELDS, makeSources } from './_fields.ts';
-import { DockerEngine } from './docker/engine.ts';
+import { openTestEngine, outsideOf } from './_outside.ts';
 
 /** Every row of the contract on every engine. The results are written to SKERRY_FIELDS_OUT if that is set. */
 
@@ -44,10 +42,12 @@ afterAll(() => {
   if (file) writeFileSync(file, JSON.stringify(results));
 });
 
-for (const { kind, url } of inject('engines'))
-  describe(kind, () => {
+for (const tested of inject('everyEngine'))
+  describe(tested.kind, () => {
+    const { kind } = tested;
+    const outside = outsideOf(tested);
     const instance = randomUUID().replaceAll('-', '');
-    const engine = new DockerEngine({ url, instance });
+    const engine = openTestEngine(tested, instance);
     const clock = systemClock();
     const health = new HealthChecks({ engine, clock, log: silentLog, changed: () => {} });
     const folder = temporaryFolder();
@@ -103,19 +103,11 @@ for (const { kind, url } of inject('engines'))
         health.follow(await engine.containers());
         return findContainer(engine, id);
       };
-      const inspection = () =>
-        callEngine<Inspection & { LogPath?: string }>(url, 'GET', `/v1.41/containers/${id}/json`);
       return {
         id,
         look,
-        inspect: inspection,
-        logFile: async () => {
-          const { LogPath } = await inspection();
-          if (LogPath) return LogPath;
-          type Answer = { HostConfig: { LogConfig: { Path: string } } };
-          const answer = await callEngine<Answer>(url, 'GET', `/v4.0.0/libpod/containers/${id}/json`);
-          return answer.HostConfig.LogConfig.Path;
-        },
+        labels: () => outside.labelsOf(id),
+        logFile: () => outside.logFileOf(id),
         get: async (path) => (await fetch(`http://127.0.0.1:${fixture.port}${path}`)).text(),
         until: (what, check) => until(what, check, 60_000),
         another: (change, folders) => see(change, folders),
@@ -125,21 +117,9 @@ for (const { kind, url } of inject('engines'))
 
     async function architectureOf(platform: string): Promise<string> {
       const id = await engine.pull({ reference: manifold, platform });
-      const answer = await callEngine<{ Architecture: string }>(url, 'GET', `/v1.41/images/${id}/json`);
+      const architecture = await outside.architectureOf(id);
       await engine.removeImage(id);
-      return answer.Architecture;
-    }
-
-    /** What tells a container that ended from a port that the engine did not publish. */
-    async function described(id: string, { port }: Fixture): Promise<string> {
-      type Answer = { State: unknown; NetworkSettings: unknown };
-      const { State, NetworkSettings } = await callEngine<Answer>(url, 'GET', `/v1.41/containers/${id}/json`);
-      const rules = spawnSync('iptables-save', ['-t', 'nat'], { encoding: 'utf8' }).stdout ?? '';
-      return JSON.stringify({
-        State,
-        NetworkSettings,
-        rules: rules.split('\n').filter((line) => line.includes(`${port}`)),
-      });
+      return architecture;
     }
 
     async function tryOut(row: Field): Promise<void> {
@@ -161,7 +141,7 @@ for (const { kind, url } of inject('engines'))
         try {
           await row.outside(running(container.id, fixture), fixture);
         } catch (cause) {
-          throw new Error(`${(cause as Error).message}: ${await described(container.id, fixture)}`, { cause });
+          throw new Error(`${(cause as Error).message}: ${await outside.describe(container.id)}`, { cause });
         }
       }
       outcome.fields[row.field] = 'honoured';

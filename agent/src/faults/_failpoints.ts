@@ -6,7 +6,7 @@ import { DockerEngine } from '../engines/docker/engine.ts';
 /**
  * Makes the agent's own program die where a test wants it to: `node --import _failpoints.ts main.ts start`. Everything
  * that the agent changes outside of its memory is counted here: calls that change the engine, commits of its database, and
- * changes of its rows. Each such operation has two moments, before and after. The process ends at the moment that its parent armed,
+ * changes of its rows and of contents. Each such operation has two moments, before and after. The process ends at the moment that its parent armed,
  * as by kill -9.
  *
  *     parent -> { arm: n, of: 'engine' | 'all' }    count from here; 0 only counts
@@ -37,7 +37,10 @@ process.on('message', (message: Command) => {
 });
 process.channel?.unref();
 
-const CALLS = ['ensureNetwork', 'removeNetwork', 'pull', 'create', 'start', 'stop', 'rename', 'remove'] as const;
+const CALLS = [
+  ...['ensureNetwork', 'removeNetwork', 'pull', 'removeImage'],
+  ...['create', 'start', 'stop', 'rename', 'remove'],
+];
 const engine = DockerEngine.prototype as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
 for (const name of CALLS) {
   const call = engine[name];
@@ -61,7 +64,24 @@ DatabaseSync.prototype.exec = function (sql) {
   moment('after commit', 'store');
 };
 
-/** The rows of this machine's own microservices. */
+/** The contents of models and knowledge. */
+const isContent = (path: unknown) => String(path).includes('/artifacts/');
+const calls = fs.promises as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
+for (const name of ['rename', 'rm', 'unlink']) {
+  const call = calls[name];
+  if (!call) throw new Error(`there is no ${name}`);
+  calls[name] = async (...args) => {
+    if (!args.some(isContent)) return call.apply(fs.promises, args);
+    moment(`before ${name} of content`, 'store');
+    try {
+      return await call.apply(fs.promises, args);
+    } finally {
+      moment(`after ${name} of content`, 'store');
+    }
+  };
+}
+
+/** The rows of this machine's own microservices, and of what else was defined on it. */
 const isRow = (path: unknown) => String(path).includes('/local/') && String(path).endsWith('.json');
 const { renameSync, rmSync } = fs;
 fs.renameSync = (from, to) => {

@@ -6,6 +6,7 @@ import { freePort } from '../../../hack/ports.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { EngineObserver, Home } from '../_home.ts';
 import { pushVersions } from '../_web.ts';
+import { TestHub } from '../content/artifacts/_hub.ts';
 import type { Container } from '../engine-port/container.ts';
 import { until } from '../engines/_contract.ts';
 import { manifestOf } from '../local/_manifest.ts';
@@ -79,10 +80,61 @@ async function upWithoutDatabase(state: string): Promise<void> {
   await until(state, async () => (await home.cli('ms', 'ls')).out.includes(state), 60_000);
 }
 
+interface Change {
+  act(): Promise<{ code: number; out: string; err: string }>;
+  /** Makes the state before. */
+  prepare(): Promise<unknown>;
+  /** Waits for the state after. */
+  settle(): Promise<unknown>;
+  /** what a second attempt answers where the first was complete, besides 0 */
+  again?: readonly number[];
+}
+
+/**
+ * Makes a change with an agent that is killed at one moment after the other, and started and asked again: every moment by night; by day the
+ * moments of the row, and every sixth after them.
+ */
+async function killedAtEach({ act, prepare, settle, again = [] }: Change): Promise<void> {
+  let deaths = 0;
+  await home.up({ imports: [FAILPOINTS] });
+  const arm = (at: number) =>
+    new Promise<void>((resolve) => {
+      home.process?.once('message', () => resolve());
+      home.process?.send({ arm: at, of: 'all' });
+    });
+  for (let at = 1; ; at += LONG || at < 2 ? 1 : 6) {
+    await prepare();
+    const uuids = (await home.containers()).map(({ uuid }) => uuid);
+    const observer = new EngineObserver(engineUrl, uuids);
+    await observer.read();
+    await arm(at);
+    const { code, out, err } = await act();
+    const isDead = () => home.process?.signalCode === 'SIGKILL';
+    // The command may notice the end of the agent before this process does.
+    if (code !== 0) await until(`the end of the agent at moment ${at}: ${out}${err}`, isDead);
+    const wasKilled = isDead();
+    if (!wasKilled) expect(code).toBe(0);
+    else {
+      deaths++;
+      await home.up({ imports: [FAILPOINTS] });
+      expect([0, ...again]).toContain((await act()).code);
+    }
+    await settle();
+    expect((await observer.read()).doubles).toEqual([]);
+    observer.close();
+    if (!wasKilled) break;
+    await arm(0);
+  }
+  expect(deaths).toBeGreaterThanOrEqual(2);
+}
+
+const NOT_FOUND = 4;
+const LONGEST = { timeout: 900_000 };
+
 interface Case {
   /** the tag that runs before; undefined: nothing */
   from: string | undefined;
-  act(): Promise<{ code: number; out: string; err: string }>;
+  act: Change['act'];
   /** the tag that runs afterwards; undefined: nothing */
   to: string | undefined;
   /** by night only */
@@ -95,55 +147,138 @@ const CASES: Record<string, Case> = {
   'a removal': { from: '1', act: () => home.cli('ms', 'rm', 'skerry-agent.web'), to: undefined, isLong: true },
 };
 
+/** Has what a command prints, and fails with that when it does not succeed. */
+async function said(...words: string[]): Promise<string> {
+  const { code, out, err } = await home.cli(...words);
+  expect(code, `${words.join(' ')}: ${out}${err}`).toBe(0);
+  return out;
+}
+
+function file(name: string, content: object): string {
+  const path = join(folder, name);
+  writeFileSync(path, JSON.stringify({ apiVersion: 'agent.skerry.dev/v1', ...content }));
+  return path;
+}
+
+/** Something that is defined on a machine by a manifest, in two versions. */
+interface Defined {
+  manifest(version: 1 | 2): string;
+  list: readonly string[];
+  remove: readonly string[];
+  /** which version a list shows; undefined: none */
+  shows(list: string): number | undefined;
+}
+
+let hub: TestHub;
+beforeAll(async () => {
+  hub = await TestHub.start();
+  for (const kind of ['models', 'datasets'])
+    for (const version of [1, 2]) hub.commit(`${kind}/team/tiny`, { 'a.txt': `${version}` }, `v${version}`);
+});
+afterAll(() => hub?.[Symbol.asyncDispose]());
+
+const artifact = (kind: 'Model' | 'Knowledge', command: string): Defined => ({
+  manifest: (version) => {
+    const spec = { repo: 'team/tiny', registry: 4, revision: `v${version}` };
+    return file(`${kind}-${version}.yaml`, { kind, metadata: { name: 'tiny' }, spec });
+  },
+  list: [command, 'ls'],
+  remove: [command, 'rm', 'tiny'],
+  shows: (list) => (list.includes('tiny') ? (list.includes('v2') ? 2 : 1) : undefined),
+});
+
+const DEFINED: Record<string, Defined> = {
+  'a registry': {
+    manifest: (version) =>
+      file(`registry-${version}.yaml`, {
+        kind: 'Registry',
+        spec: { url: 'registry.example', private: true, username: `user-${version}`, password: 'canary' },
+      }),
+    list: ['registry', 'ls'],
+    remove: ['registry', 'rm', '5'],
+    shows: (list) => (list.includes('registry.example') ? (list.includes('user-2') ? 2 : 1) : undefined),
+  },
+  'a runtime class': {
+    // docker has both names for one runtime.
+    manifest: (version) =>
+      file(`class-${version}.yaml`, {
+        kind: 'RuntimeClass',
+        metadata: { name: 'fast' },
+        handler: version === 1 ? 'runc' : 'io.containerd.runc.v2',
+      }),
+    list: ['runtimeclass', 'ls'],
+    remove: ['runtimeclass', 'rm', 'fast'],
+    shows: (list) => (list.includes('fast') ? (list.includes('io.containerd') ? 2 : 1) : undefined),
+  },
+  'a model': artifact('Model', 'model'),
+  'an item of knowledge': artifact('Knowledge', 'knowledge'),
+};
+
 describe('an agent that is killed at any write of', () => {
   for (const [name, { from, act, to, isLong }] of Object.entries(CASES))
     test.skipIf(isLong && !LONG)(
       `${name} reaches its end once it is asked again, and two containers never run`,
-      {
-        timeout: 900_000,
-      },
-      async () => {
-        let deaths = 0;
-        await home.up({ imports: [FAILPOINTS] });
-        const arm = (at: number) =>
-          new Promise<void>((resolve) => {
-            home.process?.once('message', () => resolve());
-            home.process?.send({ arm: at, of: 'all' });
-          });
-        // Every moment by night; by day the moments of the row, and every sixth after them.
-        for (let at = 1; ; at += LONG || at < 2 ? 1 : 6) {
-          if (from) expect((await deploy(from)).code).toBe(0);
-          else if ((await home.containers()).length > 0)
-            expect((await home.cli('ms', 'rm', 'skerry-agent.web')).code).toBe(0);
-          const uuids = (await home.containers()).map(({ uuid }) => uuid);
-          const observer = new EngineObserver(engineUrl, uuids);
-          await observer.read();
-          await arm(at);
-          const { code } = await act();
-          const isDead = () => home.process?.signalCode === 'SIGKILL';
-          // The command may notice the end of the agent before this process does.
-          if (code !== 0) await until(`the end of the agent at moment ${at}`, isDead);
-          const wasKilled = isDead();
-          if (!wasKilled) expect(code).toBe(0);
-          else {
-            deaths++;
-            await home.up({ imports: [FAILPOINTS] });
-            const again = await act();
-            // What the former process had finished is not there any more.
-            expect([0, ...(to === undefined ? [4] : [])]).toContain(again.code);
-          }
-          await until(
-            `the end after moment ${at}`,
-            async () => (await home.containers()).length === (to ? 1 : 0),
-            60_000,
-          );
-          if (to) expect(await greeting()).toContain(to);
-          expect((await observer.read()).doubles).toEqual([]);
-          observer.close();
-          if (!wasKilled) break;
-          await arm(0);
-        }
-        expect(deaths).toBeGreaterThanOrEqual(2);
-      },
+      LONGEST,
+      () =>
+        killedAtEach({
+          act,
+          again: to === undefined ? [NOT_FOUND] : [],
+          prepare: async () => {
+            if (from) expect((await deploy(from)).code).toBe(0);
+            else if ((await home.containers()).length > 0) await said('ms', 'rm', 'skerry-agent.web');
+          },
+          settle: async () => {
+            const count = async () => (await home.containers()).length;
+            await until('the containers', async () => (await count()) === (to ? 1 : 0), 60_000);
+            if (to) expect(await greeting()).toContain(to);
+          },
+        }),
     );
+
+  describe.runIf(LONG).each(Object.entries(DEFINED))('%s', (_, { manifest: manifestFor, list, remove, shows }) => {
+    const shown = async () => shows(await said(...list));
+    const define = (version: 1 | 2) => said('deploy', '-f', manifestFor(version));
+    const hubFile = () =>
+      file('hub.yaml', { kind: 'Registry', spec: { id: 4, type: 'hub', url: hub.url, private: false } });
+    const changes: Record<string, Omit<Change, 'settle'> & { to: 1 | 2 | undefined }> = {
+      'by the first apply': {
+        act: () => home.cli('deploy', '-f', manifestFor(1)),
+        prepare: async () => (await shown()) && said(...remove),
+        to: 1,
+      },
+      'by another apply': { act: () => home.cli('deploy', '-f', manifestFor(2)), prepare: () => define(1), to: 2 },
+      'by a removal': { act: () => home.cli(...remove), prepare: () => define(1), to: undefined, again: [NOT_FOUND] },
+    };
+    test.each(Object.entries(changes))('%s reaches its end once it is asked again', LONGEST, (_, { to, ...change }) =>
+      killedAtEach({
+        ...change,
+        prepare: async () => {
+          await said('deploy', '-f', hubFile());
+          await change.prepare();
+        },
+        settle: async () => expect(await shown()).toBe(to),
+      }),
+    );
+  });
+
+  test.runIf(LONG)('a prune reaches its end once it is asked again, and keeps what is wanted', LONGEST, () =>
+    killedAtEach({
+      act: () => home.cli('prune', 'all'),
+      prepare: async () => {
+        await said(
+          'deploy',
+          '-f',
+          file('hub.yaml', { kind: 'Registry', spec: { id: 4, type: 'hub', url: hub.url, private: false } }),
+        );
+        for (const tag of ['1', '2'] as const) expect((await deploy(tag)).code).toBe(0);
+        await said('deploy', '-f', DEFINED['a model']?.manifest(1) ?? '');
+      },
+      settle: async () => {
+        expect(await greeting()).toContain('2');
+        expect(await said('image', 'ls')).toMatch(/own\/sample +2 /);
+        expect(await said('image', 'ls')).not.toMatch(/own\/sample +1 /);
+        expect(await said('model', 'ls')).toContain('Ready');
+      },
+    }),
+  );
 });

@@ -5,10 +5,12 @@ import { HEADERS, NODE_TOKEN_ISSUER } from '../../../src/api/names.ts';
 import type { Clock } from '../../../src/lib/clock.ts';
 import {
   agentErrorSchema,
+  type ControllerRegistration,
   type ProvisionReply,
   type ProvisionRequest,
   provisionReplySchema,
   readinessSchema,
+  registeredSchema,
   type StatusReport,
   type VersionReply,
 } from '../../../src/wire/agent.ts';
@@ -228,6 +230,12 @@ export class ControllerClient {
   async provision(body: ProvisionRequest, signal?: AbortSignal): Promise<ProvisionReply> {
     const options = { body, signal, deadline: 60 * SECOND, anonymous: true };
     return parseBody(provisionReplySchema, await this.#send('POST', '/agent/provision', options));
+  }
+
+  /** Registers the controller that runs on this machine, which has to be a node of the system; resolves with its uuid. */
+  async registerController(body: ControllerRegistration, signal?: AbortSignal): Promise<string> {
+    const answer = await this.#send('POST', '/agent/controller/register', { body, signal });
+    return parseBody(registeredSchema, answer).uuid;
   }
 
   async deprovision(microserviceUuids: string[], signal?: AbortSignal): Promise<void> {

@@ -1,4 +1,4 @@
-import type { VersionReply } from '../../../src/wire/agent.ts';
+import type { ControllerRegistration, VersionReply } from '../../../src/wire/agent.ts';
 import type { SystemFileContent } from '../../../src/wire/system-files.ts';
 import type { ControllerClient } from './client.ts';
 import type { SyncLoop } from './sync-loop.ts';
@@ -33,6 +33,11 @@ export class Link {
   /** How another request reaches a server: with authority and token at the address of this controller, with neither elsewhere. */
   accessTo(url: URL): ReturnType<ControllerClient['accessTo']> {
     return this.client?.accessTo(url) ?? {};
+  }
+
+  /** Registers the controller that runs on this machine; resolves with its uuid. Throws without a controller. */
+  async registerController(body: ControllerRegistration, signal: AbortSignal): Promise<string> {
+    return this.#need().registerController(body, signal);
   }
 
   /** The version that the controller requests; undefined when none is. Throws without a controller. */

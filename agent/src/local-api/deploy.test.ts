@@ -341,4 +341,7 @@ test('deploy waits, shows how far it is, and ends with the reason', async () => 
   expect([code, err]).toEqual([1, expect.stringMatching(/Error\[UNAVAILABLE\]: web: .*no such image/)]);
   writeFileSync(file, 'kind: Pod\n');
   expect(await local.cli('deploy', '-f', file)).toMatchObject({ code: 2, err: expect.stringContaining('"Pod"') });
+  expect(await local.cli('deploy', '-f', local.folder)).toMatchObject({
+    ...{ code: 2, err: expect.stringMatching(/^Error\[INVALID_ARGUMENT\]: \/.* cannot be read: EISDIR/) },
+  });
 });

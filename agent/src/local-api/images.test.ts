@@ -180,9 +180,12 @@ describe('a pull that a microservice asks for', () => {
   const pull = (body: object, bearer = token()) => ask('POST', '/v1/images:pull', body, bearer);
   beforeEach(() => local.provision(...views()));
 
-  test('brings what is not here, and newer content of what its application alone uses', async () => {
+  test('brings a missing image, and newer content of an image that its application alone uses', async () => {
     for (const image of ['registry.example/new:1', 'registry.example/shop/web:1', 'registry.example/new:1'])
       expect((await pull({ image })).status).toBe(200);
+    // A person has given that image a further name.
+    engine.images.set('registry.example/mine:1', engine.images.get('registry.example/new:1') ?? '');
+    expect(outcome(await pull({ image: 'registry.example/mine:1' }))).toEqual([409, 'CONFLICT']);
   });
 
   test('replaces no image of another application, and none of a person, and does not say whose it is', async () => {

@@ -103,7 +103,7 @@ describe('the local API', () => {
     'an unknown removal of a runtime class': ['GET', '/v1/deploy/runtimeclasses:delete/x', 404, 'NOT_FOUND'],
     'a manifest that is none': ['POST', '/v1/deploy/microservices:validate', 400, 'INVALID_ARGUMENT'],
     'an unknown pull of an image': ['GET', '/v1/images:pull/x', 404, 'NOT_FOUND'],
-    'a route of the control plane': ['GET', '/v1/system/controlplane', 501, 'NOT_IMPLEMENTED'],
+    'a control plane that was not deployed': ['GET', '/v1/system/controlplane', 404, 'NOT_FOUND'],
     'an unknown microservice': ['GET', '/v1/ms/nobody', 404, 'NOT_FOUND'],
     'an unknown microservice at the alternative path': ['POST', '/v1/microservices/nobody/stop', 404, 'NOT_FOUND'],
     'a route for workloads': ['GET', '/v1/microservices/config', 403, 'FORBIDDEN'],

@@ -289,6 +289,19 @@ describe('a pull that a microservice asks for', () => {
     expect(await outcomeOf(unknown)).toMatchObject({ status: 'failed', error: { code: 'NOT_FOUND' } });
   });
 
+  test('of what has failed waits for the next attempt of the agent', async () => {
+    hub.fault = (path) => (path.includes('team/tiny') ? { status: 500 } : undefined);
+    expect(await pulls(apply('models', model()))).toMatchObject({ status: 'failed' });
+    const tried = hub.count('team/tiny');
+    const asked = await pull('tiny');
+    hub.commit('models/team/other', { 'b.txt': 'two' });
+    expect(await pulls(apply('models', model('other', { repo: 'team/other' })))).toMatchObject({ status: 'succeeded' });
+    expect(hub.count('team/tiny')).toBe(tried);
+    const { data } = (await local.ask('GET', `/v1/models:pull/${asked.body.data?.operationId}`, undefined, token()))
+      .body;
+    expect(data).toMatchObject({ status: 'running' });
+  });
+
   test('says nothing of a pull of the admin, and gives way to what the admin does', async () => {
     await pulls(apply('models', model()));
     hub.fault = (path) => (path.includes('/revision/') ? { hang: true } : undefined);

@@ -3,6 +3,7 @@ import { AUTH_ROUTES, type AuthDependencies } from './routes/auth/routes.ts';
 import { OWN_ARTIFACT_ROUTES, type OwnArtifactDependencies } from './routes/content/own-artifacts.ts';
 import { CONTENT_ROUTES, type ContentDependencies } from './routes/content/routes.ts';
 import { type ArtifactDeployDependencies, DEPLOY_ARTIFACT_ROUTES } from './routes/deploy/artifacts.ts';
+import { type ControlPlaneDeployDependencies, DEPLOY_CONTROL_PLANE_ROUTES } from './routes/deploy/control-plane.ts';
 import { DEPLOY_MICROSERVICE_ROUTES, type DeployDependencies } from './routes/deploy/microservices.ts';
 import { REGISTRY_ROUTES, type RegistryDependencies } from './routes/deploy/registries.ts';
 import { RUNTIME_CLASS_ROUTES, type RuntimeClassDependencies } from './routes/deploy/runtime-classes.ts';
@@ -11,6 +12,7 @@ import { MICROSERVICE_ROUTES, type MicroserviceDependencies } from './routes/mic
 import { SESSION_ROUTES, type SessionDependencies } from './routes/microservices/sessions.ts';
 import { PROBE_ROUTES, type ProbeDependencies } from './routes/probes/routes.ts';
 import { SETTINGS_ROUTES, type SettingsDependencies } from './routes/settings/routes.ts';
+import { CONTROL_PLANE_ROUTES, type ControlPlaneDependencies } from './routes/system/control-plane.ts';
 import { OWN_LOG_ROUTES, type OwnLogDependencies } from './routes/system/logs.ts';
 import { SYSTEM_ROUTES, type SystemDependencies } from './routes/system/routes.ts';
 import { VOLUME_ROUTES, type VolumeDependencies } from './routes/volumes/routes.ts';
@@ -31,6 +33,8 @@ type LocalApiDependencies = { agent: ServedAgent } & ProbeDependencies &
   RegistryDependencies &
   RuntimeClassDependencies &
   DeployDependencies &
+  ControlPlaneDeployDependencies &
+  ControlPlaneDependencies &
   VolumeDependencies &
   ImagesRouteDependencies &
   MicroserviceDependencies &
@@ -48,6 +52,8 @@ export const ROUTES: readonly LocalRoute<LocalApiDependencies>[] = [
   ...CONTENT_ROUTES,
   ...OWN_ARTIFACT_ROUTES,
   ...DEPLOY_MICROSERVICE_ROUTES,
+  ...DEPLOY_CONTROL_PLANE_ROUTES,
+  ...CONTROL_PLANE_ROUTES,
   ...DEPLOY_ARTIFACT_ROUTES,
   ...REGISTRY_ROUTES,
   ...RUNTIME_CLASS_ROUTES,
@@ -64,20 +70,9 @@ const SPELLINGS = [
   ['/v1/ms', '/v1/microservices'],
 ] as const;
 
-const PART = 'this part of the local API';
-
-/** Paths that answer 501 (docs/spec/agent-local-api.md#routes-that-are-not-built). */
-const LATER: readonly [pattern: string, missing: string][] = [
-  ['/v1/deploy/controlplane*', PART],
-  ['/v1/system/controlplane*', PART],
-  ['/v1/system/controller*', PART],
-];
-
 function* pathRows(): Generator<PathRow> {
   for (const [path, routes] of Map.groupBy(ROUTES, (route) => route.path))
     for (const spelling of spellingsOf(path, SPELLINGS)) yield [spelling, routes];
-  for (const [pattern, missing] of LATER)
-    for (const spelling of spellingsOf(pattern, SPELLINGS)) yield [spelling, { missing }];
 }
 
 const find = createRouter(pathRows());

@@ -14,8 +14,10 @@ import type {} from '../../../hack/testing/provided.ts';
 import { silentLog } from '../../../src/lib/log.ts';
 import { createTestAgent } from '../_agent.ts';
 import { parseConfig } from '../domain/config.ts';
+import type { CompleteEngine } from '../engine-port/engine.ts';
 import { cleanUp, until } from '../engines/_contract.ts';
-import { DockerEngine } from '../engines/docker/engine.ts';
+import { suiteEngines } from '../engines/_outside.ts';
+import { openEngine } from '../engines/open.ts';
 import { FakeController } from '../link/_fake-controller.ts';
 import { systemClock } from '../machine/clock.ts';
 import { localMachine } from '../machine/machine.ts';
@@ -45,12 +47,12 @@ async function startAgent(url: string) {
   );
   const controller = await new FakeController().listen();
   const config = parseConfig(`diskDirectory: ${folder}\nrunDirectory: ${folder}/run\n`, join(folder, 'config.yaml'));
-  const engines: DockerEngine[] = [];
+  const engines: CompleteEngine[] = [];
   const clock = systemClock();
   const agent = createTestAgent({
     folder,
     engine: (instance) => {
-      const engine = new DockerEngine({ url, instance });
+      const engine = openEngine({ url, instance });
       engines.push(engine);
       return engine;
     },
@@ -117,7 +119,7 @@ async function startAgent(url: string) {
 const outOf = (messages: readonly ExecText[], stream = 'stdout') =>
   messages.flatMap((each) => (each.stream === stream ? [each.line] : [])).join('');
 
-for (const { kind, url } of inject('engines'))
+for (const { kind, url } of suiteEngines())
   describe(kind, () => {
     let local: Awaited<ReturnType<typeof startAgent>>;
     beforeAll(async () => {

@@ -53,6 +53,8 @@ const [web, queue] = [randomUUID(), randomUUID()];
 
 const VOLUMES = 'the directories go; volumes.engine.test.ts has it on a disk that takes no writes';
 
+const CONTROL_PLANE = 'control-plane.test.ts has it on a disk that takes no writes';
+
 /** What the routes do, by method and path. A route that is not here fails the test. */
 const CHANGES: Record<string, Row> = {
   'POST /v1/system/provision': { command: ['provision', 'JOIN'], needsNoNode: true },
@@ -80,6 +82,10 @@ const CHANGES: Record<string, Row> = {
   'POST /v1/deploy/microservices:apply': { command: ['deploy', '-f', 'MANIFEST'] },
   'POST /v1/deploy/microservices:validate': { elsewhere: 'it changes nothing' },
   'DELETE /v1/deploy/microservices/{id}': { command: ['ms', 'rm', 'skerry-agent.own'] },
+  'POST /v1/deploy/controlplane:apply': { command: ['deploy', '-f', 'CONTROL_PLANE'] },
+  'POST /v1/deploy/controlplane:validate': { elsewhere: 'it changes nothing' },
+  'POST /v1/system/controlplane/restart': { elsewhere: CONTROL_PLANE },
+  'DELETE /v1/system/controlplane': { elsewhere: CONTROL_PLANE },
   'POST /v1/deploy/models:apply': { command: ['deploy', '-f', 'MODEL'] },
   'POST /v1/deploy/models:validate': { elsewhere: 'it changes nothing' },
   'POST /v1/models:pull': { command: ['model', 'pull', 'own', '--repo', 'team/new', '--registry', '4'] },
@@ -198,7 +204,13 @@ describe.skipIf(process.getuid?.() !== 0)('on a disk that takes no writes', () =
     for (const kind of ARTIFACT_KINDS)
       localArtifacts.apply(kind, { name: 'own', repo: 'team/own', revision: '', files: [], registry: 4 });
     const artifact = { metadata: { name: 'new' }, spec: { repo: 'team/new', registry: 5 } };
+    const controller = { image: 'example/control-plane:1' };
     const written = {
+      CONTROL_PLANE: {
+        kind: 'ControlPlane',
+        metadata: { name: 'hub' },
+        spec: { controller, auth: { mode: 'embedded' } },
+      },
       MODEL: { kind: 'Model', ...artifact },
       KNOWLEDGE: { kind: 'Knowledge', ...artifact },
       REGISTRY: { kind: 'Registry', spec: { url: 'new.example', private: false } },

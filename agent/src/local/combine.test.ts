@@ -9,7 +9,11 @@ import { combineSources, type Sources } from './combine.ts';
 
 const allow = { refusal: () => undefined };
 const combine = (change: Partial<Sources>) =>
-  combineSources({ managed: [], rows: new Map(), unreadable: new Set(), records: new Map(), rules: allow, ...change });
+  combineSources({
+    ...{ managed: [], rows: new Map(), unreadable: new Set(), records: new Map(), rules: allow },
+    runtimeOf: (name) => name,
+    ...change,
+  });
 const rowsOf = (...rows: ReturnType<typeof makeRow>[]) => new Map(rows.map((row) => [row.uuid, row]));
 
 test('entries of a controller and of the machine are wanted together', () => {
@@ -46,6 +50,20 @@ test('an entry of the application of the machine is on hold, in any case', () =>
     ]);
 });
 
+test('a microservice of the machine gets the runtime that its class means, and is on hold while that cannot be read', () => {
+  const row = makeRow({}, { runtime: 'fast' });
+  const [plain, stopped] = [makeRow(), makeRow({ desiredState: 'stopped' }, { runtime: 'fast' })];
+  const rows = rowsOf(row, plain, stopped);
+  const known = combine({ rows, runtimeOf: () => 'runsc' }).entries;
+  expect(known.map((entry) => entry.kind === 'run' && entry.view.runtime)).toEqual(['runsc', '', 'runsc']);
+  const unknown = combine({ rows, runtimeOf: () => undefined }).entries;
+  expect(unknown).toEqual([
+    expect.objectContaining({ kind: 'hold', uuid: row.uuid, reason: 'RuntimeClassUnreadable', isStopped: false }),
+    expect.objectContaining({ kind: 'run', uuid: plain.uuid }),
+    expect.objectContaining({ kind: 'hold', uuid: stopped.uuid, isStopped: true }),
+  ]);
+});
+
 test('what a person removed has no entry and is unwanted', () => {
   const row = makeRow({ desiredState: 'deleted' });
   const combined = combine({ managed: undefined, rows: rowsOf(row) });
@@ -80,7 +98,7 @@ describe('a kept microservice', () => {
       expect([adopted, refused.has(uuid)]).toEqual([[], true]);
     });
 
-  test('that was removed gives its uuid to its former controller alone, while its volumes are here', () => {
+  test('keeps its uuid for its former controller after its removal, while its volumes are here', () => {
     const rows = rowsOf({ ...row, desiredState: 'deleted' });
     const other = makeEntry({ uuid, application: 'other', name: 'kept' });
     const { entries, refused } = combine({ managed: [other], rows });

@@ -1,6 +1,7 @@
 import { LOCAL_APPLICATION } from '../../../src/api/names.ts';
+import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import type { Entry } from '../domain/entry.ts';
-import { isLocalUuid } from '../domain/local-uuid.ts';
+import { isControlPlaneUuid, isLocalUuid } from '../domain/local-uuid.ts';
 import type { Records } from '../domain/record.ts';
 import { entryOf, type ViewRules } from '../domain/sent-microservices.ts';
 import type { Desired } from '../domain/wanted.ts';
@@ -20,6 +21,8 @@ export interface Combination extends Desired {
   adopted: readonly string[];
   /** by uuid */
   refused: ReadonlyMap<string, RefusedEntry>;
+  /** the control plane of this machine as its controller describes it, which changes nothing of it; by uuid */
+  described: ReadonlyMap<string, MicroserviceView>;
 }
 
 export interface Sources {
@@ -30,6 +33,8 @@ export interface Sources {
   unreadable: ReadonlySet<string>;
   records: Records;
   rules: ViewRules;
+  /** the runtime of the engine that a microservice of this machine means by this name; undefined: what it means cannot be read */
+  runtimeOf(name: string): string | undefined;
   /** the list is of a controller whose membership has ended: it takes nothing over */
   isEnding?: boolean;
 }
@@ -40,13 +45,18 @@ export interface Sources {
  * Guarantees:
  * - the controller changes none of the machine's own: an entry with the uuid of one is refused, unless it was this controller's
  *   to begin with, by uuid, application and name, and was left to the machine;
- * - a row that is lost or damaged leaves its microservice as it is.
+ * - a row that is lost or damaged, and the damaged runtime class of one, leave its microservice as it is.
  */
 export function combineSources(sources: Sources): Combination {
-  const { managed, rows, unreadable, records, rules } = sources;
+  const { managed, rows, unreadable, records } = sources;
   const adopted: string[] = [];
   const refused = new Map<string, RefusedEntry>();
+  const described = new Map<string, MicroserviceView>();
   const accepted = (managed ?? []).flatMap((entry): Entry[] => {
+    if (isControlPlaneUuid(entry.uuid) && rows.has(entry.uuid)) {
+      if (entry.kind === 'run') described.set(entry.uuid, entry.view);
+      return [];
+    }
     const refusal = refusalOf(entry, sources);
     if (refusal) {
       refused.set(entry.uuid, { ...refusal, ...namesOf(entry) });
@@ -65,13 +75,14 @@ export function combineSources(sources: Sources): Combination {
   return {
     entries: [
       ...accepted,
-      ...wanted.map((row) => ownEntry(row, rules)),
+      ...wanted.map((row) => ownEntry(row, sources)),
       ...damaged.map((uuid) => damagedEntry(uuid, records)),
     ],
     removed: new Set(removed.map(({ uuid }) => uuid)),
     isListKnown: managed !== undefined,
     adopted,
     refused,
+    described,
   };
 }
 
@@ -113,18 +124,26 @@ const reservedHold = (entry: Entry): Entry => ({
   message: `the application name ${LOCAL_APPLICATION} is reserved for what is deployed on the machine itself`,
 });
 
-function ownEntry(row: LocalRow, rules: ViewRules): Entry {
+function ownEntry(row: LocalRow, { rules, runtimeOf }: Pick<Sources, 'rules' | 'runtimeOf'>): Entry {
   const { uuid, application, name, view, origin } = row;
   const own = { isStopped: row.desiredState === 'stopped', ...(origin === 'kept' && { isKept: true as const }) };
+  const hold = { kind: 'hold' as const, uuid, application, name, ...own };
   if (!view)
     return {
-      ...{ kind: 'hold', uuid, application, name, ...own },
+      ...hold,
       reason: 'ViewUnknown',
       message: 'only its container is known: it is started again when it ends, and cannot be made again',
     };
-  // What a kept one binds of the agent's files is in its view; the volume mounts of a later controller are others.
-  const entry = entryOf(view, origin === 'kept' ? { ...rules, resolve: undefined } : rules);
-  return { ...entry, ...own };
+  // What a kept one binds of the agent's files is in its view; the volume mounts of a later controller are others. So is its runtime.
+  if (origin === 'kept') return { ...entryOf(view, { ...rules, resolve: undefined }), ...own };
+  const runtime = view.runtime && runtimeOf(view.runtime);
+  if (runtime === undefined)
+    return {
+      ...hold,
+      reason: 'RuntimeClassUnreadable',
+      message: `its runtime class ${view.runtime} cannot be read: it runs on as it is; deploy that class again`,
+    };
+  return { ...entryOf({ ...view, runtime }, rules), ...own };
 }
 
 function damagedEntry(uuid: string, records: Records): Entry {

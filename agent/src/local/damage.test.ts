@@ -62,6 +62,7 @@ function steps(records: Records): string[] {
     const desired = combineSources({
       ...{ managed: list, rows: all, unreadable: new Set(unreadable.keys()), records: current },
       rules: { refusal: () => undefined },
+      runtimeOf: (name) => name,
     });
     const snapshot = { containers, networkId: 'n1' };
     const look = { now, wall: now, random: () => 0, first: now === 0, rebooted: false };

@@ -173,7 +173,11 @@ function mountPaths({ spec: { container, models, knowledge } }: Manifest): strin
   return paths.map((path) => path.replace(/(?<!\/)\/+$/, '') || '/');
 }
 
-function viewOf({ metadata: { name, labels }, spec }: Manifest, uuid: string): MicroserviceView {
+/** The view of a microservice of the machine. */
+export function viewOf(
+  { metadata: { name, labels }, spec }: Pick<Manifest, 'metadata' | 'spec'>,
+  uuid: string,
+): MicroserviceView {
   const { registry = BUILT_IN_REGISTRIES.local.id, schedule = 50, config, container = {}, models, knowledge } = spec;
   const annotations = { ...labels, ...container.annotations };
   const written = { ...container, ...(Object.keys(annotations).length > 0 && { annotations }) };

@@ -6,7 +6,7 @@ import { digestOf } from '../../../src/wire/digest.ts';
 import { AgentError, notSaved, saving } from '../domain/agent-error.ts';
 import type { Sent } from '../domain/desired.ts';
 import type { Entry } from '../domain/entry.ts';
-import { isLocalUuid, newLocalUuid } from '../domain/local-uuid.ts';
+import { isControlPlaneUuid, isLocalUuid, newControlPlaneUuid, newLocalUuid } from '../domain/local-uuid.ts';
 import type { Observed, Part } from '../domain/part.ts';
 import type { MicroserviceRecord, Records } from '../domain/record.ts';
 import type { ViewRules } from '../domain/sent-microservices.ts';
@@ -34,8 +34,8 @@ export interface OwnMicroservicesDependencies {
   observed: ObservedMicroservices;
   /** registries that were defined on this machine, by the numbers that views have */
   registries(): ReadonlyMap<number, RegistryView>;
-  /** the runtime of the engine that a microservice of this machine means by this name */
-  runtimeOf(name: string): string;
+  /** the runtime of the engine that a microservice of this machine means by this name; undefined: what it means cannot be read */
+  runtimeOf(name: string): string | undefined;
   /** whether the disk has private volumes of a microservice; true where that cannot be known */
   hasVolumes(uuid: string): boolean;
   /** Applies the desired state again. */
@@ -53,6 +53,8 @@ export interface Deployment {
   view(uuid: string): MicroserviceView;
   manifest: string;
   sourceName?: string | undefined;
+  /** of the control plane of the machine */
+  controlPlane?: LocalRow['controlPlane'];
 }
 
 /**
@@ -66,6 +68,8 @@ export class OwnMicroservices implements Part {
   #saveProblem = '';
   #refused: ReadonlyMap<string, RefusedEntry> = new Map();
   #isListKnown = false;
+  /** what the controller sent about the control plane of this machine, by uuid */
+  #described: ReadonlyMap<string, MicroserviceView> = new Map();
 
   constructor(deps: OwnMicroservicesDependencies) {
     this.#deps = deps;
@@ -78,15 +82,10 @@ export class OwnMicroservices implements Part {
 
   /** What the machine is to run, with the entries of the controller; undefined: its list is not known. */
   desired(managed: readonly Entry[] | undefined, rules: ViewRules): Desired {
-    const { rows, observed, log, isEnding } = this.#deps;
-    const unreadable = new Set(rows.unreadable.keys());
+    const { rows, observed, log, isEnding, runtimeOf } = this.#deps;
     const combination = combineSources({
-      managed,
-      rows: this.#withRuntimes(),
-      unreadable,
-      records: observed.records,
-      rules,
-      isEnding: isEnding(),
+      ...{ managed, rows: this.rows, unreadable: new Set(rows.unreadable.keys()) },
+      ...{ records: observed.records, rules, runtimeOf, isEnding: isEnding() },
     });
     for (const uuid of combination.adopted) {
       log.info({ uuid }, 'The controller has taken over a microservice that the machine had kept');
@@ -94,18 +93,9 @@ export class OwnMicroservices implements Part {
       this.#attempt(() => rows.remove(uuid));
     }
     this.#refused = combination.refused;
+    this.#described = combination.described;
     this.#isListKnown = combination.isListKnown;
     return combination;
-  }
-
-  /** The rows with the runtimes that names of runtime classes mean now. */
-  #withRuntimes(): ReadonlyMap<string, LocalRow> {
-    const resolved = [...this.rows].map(([uuid, row]): [string, LocalRow] => {
-      const { origin, view } = row;
-      if (origin !== 'deployed' || !view?.runtime) return [uuid, row];
-      return [uuid, { ...row, view: { ...view, runtime: this.#deps.runtimeOf(view.runtime) } }];
-    });
-    return new Map(resolved);
   }
 
   /** What the controller sent, with the registries that microservices of the machine need. */
@@ -138,7 +128,7 @@ export class OwnMicroservices implements Part {
   /** Microservices that were deployed here, running or not, whose views are such. */
   usersOf(isUser: (view: MicroserviceView) => boolean): { uuid: string; name: string }[] {
     const rows = [...this.rows.values()].filter(({ desiredState }) => desiredState !== 'deleted');
-    const users = rows.filter(({ origin, view }) => origin === 'deployed' && view && isUser(view));
+    const users = rows.filter(({ origin, view }) => origin !== 'kept' && view && isUser(view));
     return users.map(({ uuid, application, name }) => ({ uuid, name: `${application}.${name}` }));
   }
 
@@ -156,7 +146,18 @@ export class OwnMicroservices implements Part {
         errorMessage: message.slice(0, 1024),
       }),
     );
-    return statuses && [...statuses.filter(({ id }) => !this.owns(id)), ...refused];
+    const reported = statuses?.flatMap((status) => {
+      const described = this.#described.get(status.id);
+      if (described) return [this.#asDescribed(status, described)];
+      return this.owns(status.id) ? [] : [status];
+    });
+    return reported && [...reported, ...refused];
+  }
+
+  /** The status of the control plane, of which its controller has an entry: what runs as the manifest says, runs as the entry says. */
+  #asDescribed(status: MicroserviceStatus, { revision, rebuildCount }: MicroserviceView): MicroserviceStatus {
+    const isPresent = status.revision === this.rows.get(status.id)?.view?.revision;
+    return isPresent ? { ...status, revision, ...(rebuildCount && { rebuildCount }) } : status;
   }
 
   get ownProblems(): string[] {
@@ -189,12 +190,13 @@ export class OwnMicroservices implements Part {
     this.#deps.changed();
   }
 
-  /** Ends all microservices of the machine. What cannot be saved ends in this process, and then it throws. */
+  /** Ends all microservices of the machine but its control plane. What cannot be saved ends in this process, and then it throws. */
   removeAll(): void {
     const { observed, rows } = this.#deps;
     const known = [...this.rows.keys(), ...rows.unreadable.keys(), ...observed.present];
     const problems = [...new Set(known)]
-      .filter((uuid) => this.owns(uuid) && this.rows.get(uuid)?.desiredState !== 'deleted')
+      .filter((uuid) => this.owns(uuid) && !isControlPlaneUuid(uuid))
+      .filter((uuid) => this.rows.get(uuid)?.desiredState !== 'deleted')
       .map((uuid) => this.#save(this.#deletedRow(uuid)));
     const problem = problems.find((each) => each !== undefined);
     this.#deps.changed();
@@ -221,7 +223,10 @@ export class OwnMicroservices implements Part {
    * Deploys a microservice, or changes the one of this name. It is durable when this returns; answers its row, and whether
    * its spec is another. Throws AgentError.
    */
-  deploy({ name, view: viewOf, manifest, sourceName }: Deployment): { row: LocalRow; isOther: boolean } {
+  deploy({ name, view: viewOf, manifest, sourceName, controlPlane }: Deployment): {
+    row: LocalRow;
+    isOther: boolean;
+  } {
     this.#settled('nothing was deployed');
     const before = this.#named(name);
     if (before?.desiredState === 'deleted')
@@ -229,13 +234,23 @@ export class OwnMicroservices implements Part {
         'CONFLICT',
         `the former ${LOCAL_APPLICATION}.${name} is still being removed; try again soon`,
       );
-    const uuid = before?.uuid ?? this.#lostNamed(name) ?? newLocalUuid();
+    const uuid = before?.uuid ?? this.#lostNamed(name) ?? (controlPlane ? newControlPlaneUuid() : newLocalUuid());
     const bare = viewOf(uuid);
-    const view = { ...bare, revision: digestOf(bare) };
+    // A container that was made again by an order stays with its count.
+    const { rebuildCount = 0 } = before?.view ?? {};
+    const view = { ...bare, rebuildCount, revision: digestOf(bare) };
     const isOther = before?.view?.revision !== view.revision;
     const time = this.#time;
     const row: LocalRow = {
-      ...{ uuid, origin: 'deployed', application: LOCAL_APPLICATION, name, view, manifest },
+      ...{
+        uuid,
+        origin: controlPlane ? 'controlplane' : 'deployed',
+        application: LOCAL_APPLICATION,
+        name,
+        view,
+        manifest,
+      },
+      ...(controlPlane && { controlPlane }),
       ...(sourceName !== undefined && { sourceName }),
       desiredState: 'running',
       generation: (before?.generation ?? 0) + (isOther ? 1 : 0),
@@ -248,6 +263,22 @@ export class OwnMicroservices implements Part {
     return { row, isOther };
   }
 
+  /** Changes the row of a microservice; it is durable when this returns. Throws AgentError, and changes nothing, when it cannot be saved. */
+  change(uuid: string, consequence: string, change: (row: LocalRow) => LocalRow): void {
+    const row = this.rows.get(uuid);
+    if (!row) return;
+    saving(consequence, () => this.#deps.rows.save(uuid, { ...change(row), updatedAt: this.#time }));
+    this.#unsaved.delete(uuid);
+    this.#deps.changed();
+  }
+
+  /** Forgets a row whose microservice and volumes are gone. */
+  forget(uuid: string): void {
+    this.#deps.rows.remove(uuid);
+    this.#unsaved.delete(uuid);
+    this.#deps.changed();
+  }
+
   /**
    * Forgets rows of removed microservices once no container of them is left. What a controller had placed is known until its private
    * volumes are destroyed as well: under its uuid another one would get them.
@@ -255,7 +286,10 @@ export class OwnMicroservices implements Part {
   observed(): void {
     const { observed, rows } = this.#deps;
     if (!observed.hasLooked) return;
-    const removed = [...this.rows.values()].filter(({ desiredState }) => desiredState === 'deleted');
+    const removed = [...this.rows.values()].filter(
+      // The control plane goes with its volumes (control-plane.ts).
+      ({ uuid, desiredState }) => desiredState === 'deleted' && !isControlPlaneUuid(uuid),
+    );
     if (removed.length === 0) return;
     const present = new Set(observed.present);
     const over = removed.filter(
@@ -296,7 +330,7 @@ export class OwnMicroservices implements Part {
   }
 
   #named(name: string): LocalRow | undefined {
-    return [...this.rows.values()].find((row) => row.origin === 'deployed' && isSameName(row.name, name));
+    return [...this.rows.values()].find((row) => row.origin !== 'kept' && isSameName(row.name, name));
   }
 
   /** Deploying what lost its row gives it a row again, and leaves its container. */
@@ -323,7 +357,7 @@ export class OwnMicroservices implements Part {
   #deletedRow(uuid: string): LocalRow {
     const time = this.#time;
     const before = this.rows.get(uuid) ?? {
-      ...{ uuid, origin: isLocalUuid(uuid) ? ('deployed' as const) : ('kept' as const), ...this.#namesOf(uuid) },
+      ...{ uuid, origin: originOf(uuid), ...this.#namesOf(uuid) },
       ...{ generation: 0, createdAt: time },
     };
     return { ...before, desiredState: 'deleted', updatedAt: time, deletedAt: time };
@@ -350,6 +384,11 @@ export class OwnMicroservices implements Part {
       return text;
     }
   }
+}
+
+function originOf(uuid: string): LocalRow['origin'] {
+  if (isControlPlaneUuid(uuid)) return 'controlplane';
+  return isLocalUuid(uuid) ? 'deployed' : 'kept';
 }
 
 const isSameName = (a: string, b: string): boolean => a.toLowerCase() === b.toLowerCase();

@@ -14,17 +14,23 @@ export interface DeployContext {
   policy: PolicyContext;
   /** undefined while the engine is not connected */
   facts: EngineFacts | undefined;
-  /** the runtime of the engine that a microservice means by this name */
-  runtimeOf(name: string): string;
+  /** the runtime of the engine that a microservice means by this name; undefined: what it means cannot be read */
+  runtimeOf(name: string): string | undefined;
 }
 
 /** Why this machine takes no such microservice, in one sentence that names the field, or undefined. Pure but for the paths of the policy. */
-export function deployRefusal(microservice: ManifestMicroservice, context: DeployContext): string | undefined {
+export function deployRefusal(
+  microservice: Pick<ManifestMicroservice, 'registry' | 'view'>,
+  context: DeployContext,
+): string | undefined {
   const { registries, policy, facts } = context;
   const wrong = registryRefusal(microservice, registries);
   if (wrong) return wrong;
   const written = microservice.view('');
-  const view = { ...written, runtime: context.runtimeOf(written.runtime) };
+  const runtime = context.runtimeOf(written.runtime);
+  if (runtime === undefined)
+    return `spec.container.runtime: the runtime class ${written.runtime} of this machine cannot be read; deploy it again`;
+  const view = { ...written, runtime };
   if (facts && view.runtime && !facts.runtimes.includes(view.runtime))
     return `spec.container.runtime: ${facts.kind} has no runtime ${view.runtime}, and this machine no runtime class of that name; it has ${facts.runtimes.join(', ') || 'none to choose'}`;
   const refused = viewRefusal(view, registries, policy);
@@ -32,7 +38,7 @@ export function deployRefusal(microservice: ManifestMicroservice, context: Deplo
 }
 
 function registryRefusal(
-  { registry }: ManifestMicroservice,
+  { registry }: Pick<ManifestMicroservice, 'registry'>,
   registries: ReadonlyMap<number, RegistryView>,
 ): string | undefined {
   if (registry === undefined) return undefined;

@@ -7,11 +7,24 @@ const viewSchema = microserviceViewSchema.extend({
   volumeMappings: z.array(volumeMappingSchema.extend({ path: z.string().optional() })).default([]),
 });
 
+/** What a row has besides when it is the control plane of the machine. */
+const controlPlaneSchema = z.object({
+  /** of its manifest */
+  name: z.string(),
+  namespace: z.string(),
+  /** an apply has begun, and whether it succeeds is not known yet */
+  isApplying: z.boolean().optional(),
+  /** what ran before this apply, and runs again when it fails */
+  former: z.object({ view: viewSchema, manifest: z.string(), name: z.string(), namespace: z.string() }).optional(),
+  /** the node as which it was registered at its controller */
+  registeredAs: z.string().optional(),
+});
+
 /** A microservice of the machine itself. No other copy says how it is wanted. */
 export const localRowSchema = z.object({
   uuid: z.string(),
   /** kept: a controller placed it, and left it to the machine when its membership ended */
-  origin: z.enum(['deployed', 'kept']),
+  origin: z.enum(['deployed', 'kept', 'controlplane']),
   application: z.string(),
   name: z.string(),
   /** who deployed it, in the words of that program */
@@ -20,6 +33,7 @@ export const localRowSchema = z.object({
   manifest: z.string().optional(),
   /** absent: only its container is known */
   view: viewSchema.optional(),
+  controlPlane: controlPlaneSchema.optional(),
   /** of a kept one: where its image comes from, since later controllers have other registries */
   registry: registryViewSchema.optional(),
   /** deleted: the row stays until no container of it is left */

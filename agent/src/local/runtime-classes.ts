@@ -65,9 +65,11 @@ export class LocalRuntimeClasses implements Part {
     );
   }
 
-  /** The runtime of the engine that a microservice of this machine means by this name. */
-  runtimeOf(name: string): string {
-    return (name && this.all.find((each) => each.name === name)?.handler) || name;
+  /** The runtime of the engine that a microservice of this machine means by this name; undefined: the class of this name cannot be read. */
+  runtimeOf(name: string): string | undefined {
+    const found = this.all.find((each) => each.name === name);
+    if (found) return found.handler;
+    return this.#deps.rows.unreadable.has(name) ? undefined : name;
   }
 
   /** Throws NOT_FOUND. */

@@ -59,7 +59,7 @@ export function writeDurably(path: string, text: string, mode = 0o600): void {
   confirmed(path, mode, () => replaceFile(path, text, mode));
 }
 
-/** Removes a file so that a loss of power does not bring it back; one that does not exist is no error. When it throws, the file is there. */
+/** Removes a file so that a loss of power does not bring it back; a missing file is no error. When it throws, the file is there. */
 export function removeDurably(path: string, mode = 0o600): void {
   confirmed(path, mode, () => removePath(path));
 }

@@ -13,6 +13,9 @@ const SYSTEMD = '/run/systemd/system';
 export const isService = (configFile: string, has: (path: string) => boolean = exists) =>
   configFile === DEFAULT_CONFIG_FILE && has(SYSTEMD) && has(UNIT_FILE);
 
+/** Whether systemd runs this machine. */
+export const runsSystemd = (): boolean => exists(SYSTEMD);
+
 /** systemd's own program: its protocol needs a datagram socket, which Node does not have. */
 const PROGRAM = 'systemd-notify';
 const PATIENCE_MS = 10_000;

@@ -10,7 +10,7 @@ import type {} from '../../../hack/testing/provided.ts';
 import { startStack } from '../../../src/sessions/_stack.ts';
 import { FRAME_TYPES as T } from '../../../src/wire/frames.ts';
 import type { Container } from '../engine-port/container.ts';
-import type { EngineKind } from '../engine-port/facts.ts';
+import type { DockerApiKind } from '../engine-port/facts.ts';
 import { cleanUp, findContainer, INSTANCE, makeSpec, prepare, until } from '../engines/_contract.ts';
 import { DockerEngine } from '../engines/docker/engine.ts';
 import { ownLimits } from '../machine/machine.ts';
@@ -25,7 +25,7 @@ const NIGHTLY = process.env.SKERRY_NIGHTLY !== undefined;
 
 for (const { kind } of inject('engines')) describe.runIf(NIGHTLY)(kind, () => faults(kind));
 
-function faults(kind: EngineKind): void {
+function faults(kind: DockerApiKind): void {
   const started = new AsyncDisposableStack();
   let own: PrivateEngine;
   let engine: DockerEngine;

@@ -8,7 +8,8 @@ import { ofFormerRun, seenRun } from '../domain/runs.ts';
 import type { Container } from '../engine-port/container.ts';
 import type { LogOptions } from '../engine-port/logs.ts';
 import { cleanUp, findContainer, INSTANCE, makeSpec, prepare, until } from '../engines/_contract.ts';
-import { DockerEngine } from '../engines/docker/engine.ts';
+import { suiteEngines } from '../engines/_outside.ts';
+import { openEngine } from '../engines/open.ts';
 import { systemClock } from '../machine/clock.ts';
 import { ownLimits } from '../machine/machine.ts';
 import { startSessions } from './_agent.ts';
@@ -24,10 +25,10 @@ beforeAll(() => pushImage(inject('registryUrl'), 'sessions/shell', '1', shellIma
 const CRASHING = 'n=0; test -e /n && read n < /n; n=$((n+1)); echo $n > /n; echo $n; sleep 1; exit 1';
 const RUNS = 3;
 
-for (const { kind, url } of inject('engines'))
+for (const { kind, url } of suiteEngines())
   describe(kind, () => {
     test('a followed log has each line of a container that ends every second, and each former run its own', async () => {
-      const engine = new DockerEngine({ url, instance: INSTANCE });
+      const engine = openEngine({ url, instance: INSTANCE });
       const facts = await prepare(engine, image);
       const view = { imageId: image, commands: ['/bin/sh', '-c', CRASHING] };
       const { id } = await engine.create(makeSpec({ facts, limits: ownLimits(), view }));
@@ -76,7 +77,7 @@ for (const { kind, url } of inject('engines'))
 
     test('a shell takes the keys of its user, and its exit code comes back; a log has what the container wrote', async () => {
       await using stack = await startStack();
-      const engine = new DockerEngine({ url, instance: INSTANCE });
+      const engine = openEngine({ url, instance: INSTANCE });
       const facts = await prepare(engine, image);
       const commands = ['/bin/sh', '-c', 'echo begun; exec sleep 3600'];
       const view = { uuid: stack.web, imageId: image, commands };

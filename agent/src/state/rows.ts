@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { z } from 'zod';
 import { jsonOr } from '../domain/json.ts';
 import { isPlainName } from '../domain/names.ts';
-import { listDirectory, readText, removeDurably, writeDurably } from '../machine/disk.ts';
+import { listDirectory, readText, removeDurably, removePath, writeDurably } from '../machine/disk.ts';
 
 /**
  * Rows of state that exist on this machine alone, a file each: what is damaged in one leaves the others.
@@ -23,6 +23,8 @@ export interface Rows<T> {
 }
 
 const EXTENSION = '.json';
+/** What a write that was interrupted left: it may hold a password that was since changed or removed. */
+const LEFTOVER = /\.json\.\d+\.tmp$/;
 
 /** Opens the rows in a directory, which is made with the first row. A row is JSON of the schema's output, which it has to accept as input. */
 export function openRows<T>(directory: string, schema: z.ZodType<T>): Rows<T> {
@@ -34,7 +36,7 @@ export function openRows<T>(directory: string, schema: z.ZodType<T>): Rows<T> {
   };
   for (const name of listDirectory(directory)) {
     const id = name.endsWith(EXTENSION) ? name.slice(0, -EXTENSION.length) : '';
-    // What a write that was interrupted left has another end.
+    if (LEFTOVER.test(name)) removeLeftover(join(directory, name));
     if (!isPlainName(id)) continue;
     const row = readRow(join(directory, name), schema);
     if (row && 'value' in row) all.set(id, row.value);
@@ -65,6 +67,13 @@ export function rowTexts(directory: string): Map<string, string> {
     listDirectory(join(directory, folder)).map((name) => join(directory, folder, name)),
   );
   return new Map(paths.map((path) => [path, readText(path)?.split('\n')[1] ?? '']));
+}
+
+/** On a disk that cannot be written it stays until another start. */
+function removeLeftover(path: string): void {
+  try {
+    removePath(path);
+  } catch {}
 }
 
 /** The digest tells a damaged row from another one: a flipped bit may leave valid JSON. */

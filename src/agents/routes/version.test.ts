@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { nextVersion } from '../../../testing/stored.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
 import type { EdgeNode } from '../../api/v3/index.ts';
 import { type ReplicaOptions, startWithNode } from '../_util.ts';
@@ -18,7 +19,7 @@ async function startRequested(
     ...rest,
     metadata: {
       ...metadata,
-      resourceVersion: '999',
+      resourceVersion: nextVersion(),
       annotations: version === undefined ? {} : { [ANNOTATIONS.version]: version },
     },
     status: {

@@ -210,8 +210,9 @@ describe('the review cache', () => {
   test('reviews beyond the limit of concurrent ones are refused at once', async () => {
     const answers = createReviewCache({ ...options, capacity: 10, pending: 2 });
     const never = () => new Promise<boolean>(() => {});
-    void answers.ask('a', never, signal);
-    void answers.ask('b', never, signal);
+    const { signal: asLong } = new AbortController();
+    void answers.ask('a', never, asLong);
+    void answers.ask('b', never, asLong);
     await expect(answers.ask('c', never, signal)).rejects.toMatchObject({ status: 503 });
   });
 

@@ -113,7 +113,7 @@ export const AGENT_COMMANDS: readonly Command[] = [
         `/v1/system/provision?${query}`,
         { deadline: REMOVAL },
       );
-      // Of a machine that was no node no controller was to be told.
+      // A machine that was no node has no controller to notify.
       const wasNode = data.controllerTold !== undefined;
       if (data.remaining.length > 0)
         throw new CliError(

@@ -4,7 +4,7 @@ import { CliError } from '../../local-api/client.ts';
 import { readText } from '../../machine/disk.ts';
 import { type Command, type CommandContext, show } from './command.ts';
 import { untilPulled } from './content.ts';
-import { APPLY_BUDGET, type PolledOperation, untilEnded } from './operations.ts';
+import { APPLY_BUDGET, CONTROL_PLANE_BUDGET, type PolledOperation, untilEnded } from './operations.ts';
 
 /** A manifest as it is sent, with what goes with it. */
 interface Form {
@@ -29,13 +29,12 @@ interface Applied extends PolledOperation {
   pulls?: (Omit<PolledOperation, 'error'> & { error?: PolledOperation['error'] | string })[];
 }
 
-const applied = (path: string): Kind => ({
+const applied = (
+  path: string,
+  { budget = APPLY_BUDGET, hint = 'skerry-agent ms ls shows how it goes on.' } = {},
+): Kind => ({
   path: `${path}:apply`,
-  wait: (context, begun) =>
-    untilEnded(context, begun, {
-      ...{ path: `${path}:apply`, budget: APPLY_BUDGET },
-      hint: 'skerry-agent ms ls shows how it goes on.',
-    }),
+  wait: (context, begun) => untilEnded(context, begun, { path: `${path}:apply`, budget, hint }),
 });
 
 const pulled = (kind: ArtifactKind): Kind => ({
@@ -54,6 +53,9 @@ const pulled = (kind: ArtifactKind): Kind => ({
 /** A row for each kind that can be deployed on a machine. */
 const KINDS: Readonly<Record<string, Kind>> = {
   Microservice: applied('/v1/deploy/microservices'),
+  ControlPlane: applied('/v1/deploy/controlplane', {
+    ...{ budget: CONTROL_PLANE_BUDGET, hint: 'skerry-agent controlplane get shows how it goes on.' },
+  }),
   Model: pulled('models'),
   Knowledge: pulled('knowledge'),
   Registry: {
@@ -75,10 +77,10 @@ export const DEPLOY_COMMANDS: readonly Command[] = [
     examples: ['deploy -f web.yaml'],
     run: async (context) => {
       const { flags, client } = context;
-      const file = flags.file === undefined ? '' : String(flags.file);
-      if (file === '') throw new CliError('INVALID_ARGUMENT', 'the manifest is missing', 'Name it with -f <file>.');
-      const manifest = readText(file === '-' ? '/dev/stdin' : file);
-      if (manifest === undefined) throw new CliError('NOT_FOUND', `there is no file ${file}`);
+      const named = flags.file === undefined ? '' : String(flags.file);
+      if (named === '') throw new CliError('INVALID_ARGUMENT', 'the manifest is missing', 'Name it with -f <file>.');
+      const file = named === '-' ? '/dev/stdin' : named;
+      const manifest = readManifest(file);
       const { path, wait, nameOf = ({ name }) => name } = kindOf(manifest, file);
       const sourceName = String(flags['source-name'] ?? 'local-cli');
       const form: Form = { manifest, sourceName, ...(flags['dry-run'] && { dryRun: true }) };
@@ -90,6 +92,17 @@ export const DEPLOY_COMMANDS: readonly Command[] = [
     },
   },
 ];
+
+function readManifest(file: string): string {
+  let manifest: string | undefined;
+  try {
+    manifest = readText(file);
+  } catch (error) {
+    throw new CliError('INVALID_ARGUMENT', `${file} cannot be read: ${(error as Error).message}`);
+  }
+  if (manifest === undefined) throw new CliError('NOT_FOUND', `there is no file ${file}`);
+  return manifest;
+}
 
 function kindOf(manifest: string, file: string): Kind {
   let document: unknown;

@@ -118,7 +118,9 @@ export const MICROSERVICE_COMMANDS: readonly Command[] = [
 
 /** Which private volumes a removed microservice leaves, and how long, for people; empty where there are none, or where they are wanted. */
 async function volumesLeft({ client, flags }: CommandContext, uuid: string): Promise<string> {
-  const { volumes } = await client.call<{ volumes: VolumeClaim[] }>('GET', '/v1/volumes');
+  // The microservice is removed, whether the volumes can be listed or not.
+  const listed = client.call<{ volumes: VolumeClaim[] }>('GET', '/v1/volumes').catch(() => undefined);
+  const { volumes = [] } = (await listed) ?? {};
   const left = volumes.filter((claim) => claim.uuid === uuid && !claim.desired).map(({ name }) => name);
   if (left.length === 0) return '';
   const when = flags.cleanup ? 'at once' : 'once nothing has wanted them for 24 h, with --force at once';

@@ -28,6 +28,7 @@ export interface Waiting {
 
 const MINUTE = 60_000;
 export const APPLY_BUDGET = 30 * MINUTE;
+export const CONTROL_PLANE_BUDGET = 15 * MINUTE;
 export const PULL_BUDGET = 6 * 60 * MINUTE;
 
 /** An operation is asked after so often, ms. */

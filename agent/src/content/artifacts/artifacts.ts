@@ -445,7 +445,8 @@ export class Artifacts implements ArtifactsPart {
 
   pull(kind: ArtifactKind, uuid: string, request: ArtifactRequest): Promise<void> {
     const key = artifactKey({ kind, uuid });
-    this.#failures.forget(key);
+    // A microservice that asks all the time makes no registry answer more often.
+    if (!request.isPatient) this.#failures.forget(key);
     const done = this.#requests.add(key, request);
     this.#wakeUp();
     return done;

@@ -75,7 +75,7 @@ test('an artifact is forgotten only on a prune, with a known list that does not 
   );
 });
 
-test('pulls of what is here that microservices asked for take one turn, and no other pull waits for them', () => {
+test('pulls of present contents that microservices asked for take one turn, and no other pull waits for them', () => {
   const [a, b, c] = views.map(({ uuid }) => artifactKey({ kind: 'models', uuid }));
   const asked = new Set([a, b].filter((key) => key !== undefined));
   const input = (change: Partial<ArtifactPlanInput>): ArtifactPlanInput => ({
@@ -92,7 +92,7 @@ test('pulls of what is here that microservices asked for take one turn, and no o
   expect(pulled({ underWay: new Map([[a, '']]) as never, outdated: new Set([...asked, c]) as never })).toEqual(['c']);
   // Somebody else waits for it too.
   expect(pulled({ patient: new Set() })).toEqual(['a', 'b']);
-  // What is not here is pulled in any case.
+  // Contents that are missing are pulled in any case.
   expect(pulled({ records: new Map() })).toEqual(['a', 'b']);
 });
 

@@ -12,7 +12,7 @@ import { isUnwantedContent, viewNamed, type WantedArtifacts, wantedViews } from 
 
 /** Pulls of one kind at the same time; files of one artifact come one after another. */
 const PULLS = 2;
-/** Of these, pulls of what is here already that microservices asked for: another pull never waits for them. */
+/** Of these, pulls of present contents that microservices asked for: another pull never waits for them. */
 const PATIENT_PULLS = 1;
 
 /** An attempt that failed, at what is named by its key. */

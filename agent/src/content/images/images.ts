@@ -23,8 +23,8 @@ export interface ImagesDependencies extends LoadDependencies {
   connection(): { engine: string } | { problem: string };
   /** Pulls in the turn of the registry, notes that this agent pulled the image, and returns its id. Throws EngineError. */
   pull(request: PullByHand, onProgress: (percentage: number) => void, signal: AbortSignal): Promise<string>;
-  /** whether this agent pulled an image, so that it belongs to no person */
-  isPulled(id: string): boolean;
+  /** the reference by which this agent pulled an image first; undefined for an image that it did not pull */
+  pulledAs(id: string): string | undefined;
   /** the application of a microservice of a controller */
   applicationOf(uuid: string): string | undefined;
   /** An image no longer counts as pulled by this agent: a person loaded it, or it was removed. */
@@ -106,14 +106,15 @@ export class Images {
    * change what others run, or what a person loaded. The error does not say whose it is.
    */
   async #requireOwn({ pull: { reference }, by }: PullByHand, signal: AbortSignal): Promise<void> {
-    const { engine, usersOf, isPulled, applicationOf } = this.#deps;
+    const { engine, usersOf, pulledAs, applicationOf } = this.#deps;
     const present = await asking(engine.image(reference, signal));
     if (present === undefined) return;
     const application = applicationOf(by);
-    const others = usersOf(formatReference(parseReference(reference))).filter(
-      (user) => user.application !== application,
-    );
-    if (others.length === 0 && isPulled(present)) return;
+    const users = usersOf(formatReference(parseReference(reference)));
+    const others = users.filter((user) => user.application !== application);
+    const pulled = pulledAs(present);
+    // A name that nothing uses may be one that a person gave to an image of this agent.
+    if (others.length === 0 && pulled !== undefined && (users.length > 0 || pulled === reference)) return;
     throw new AgentError(
       'CONFLICT',
       `the image ${reference} is here and is not this microservice's alone: a pull that a microservice asks for does not replace it`,

@@ -9,7 +9,7 @@ import { ArchiveError } from './archive-error.ts';
 import type { ArchivedImage } from './archive-form.ts';
 
 /** A microservice that has an image, or is to have it. */
-export interface ImageUser {
+interface ImageUser {
   uuid: string;
   application: string;
   name: string;

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createNetwork, type EdgeNetwork } from '../../../../e2e/_network.ts';
 import { type Certificate, makeCertificate } from '../../../../hack/certificate.ts';
+import { startContainerd } from '../../../../hack/containerd.ts';
 import {
   type EngineKind,
   type EngineOptions,
@@ -19,8 +20,9 @@ import { sampleImage } from '../../../../hack/sample.ts';
 import { createTestAgent, runAgent } from '../../_agent.ts';
 import type { Agent } from '../../app.ts';
 import type { AgentDependencies } from '../../dependencies.ts';
+import type { CompleteEngine } from '../../engine-port/engine.ts';
 import { cleanUp } from '../../engines/_contract.ts';
-import { DockerEngine } from '../../engines/docker/engine.ts';
+import { openEngine } from '../../engines/open.ts';
 import { FakeController } from '../../link/_fake-controller.ts';
 import { bufferedSink, createLog } from '../../machine/log.ts';
 import { localMachine } from '../../machine/machine.ts';
@@ -86,11 +88,25 @@ export async function startEngine(
   };
 }
 
+/** An engine of any kind, with nothing but its URL. */
+export async function startAnyEngine(kind: EngineKind | 'embedded'): Promise<{ url: string } & AsyncDisposable> {
+  if (kind !== 'embedded') return startEngine(kind);
+  const dir = mkdtempSync(join(tmpdir(), 'skerry-embedded-'));
+  const { url, stop } = await startContainerd({ dir });
+  return {
+    url,
+    async [Symbol.asyncDispose]() {
+      await stop();
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}
+
 /** An agent with the real parts of its engine side, and a controller of wire messages. */
 export interface AgentFixture extends AsyncDisposable {
   readonly agent: Agent;
   readonly controller: FakeController;
-  readonly engine: DockerEngine;
+  readonly engine: CompleteEngine;
   /** all that the agent has logged */
   readonly logged: () => string;
 }
@@ -109,13 +125,13 @@ export async function createAgentFixture(
     logged += line;
   });
   const controller = await new FakeController().listen();
-  let engine: DockerEngine | undefined;
+  let engine: CompleteEngine | undefined;
   const agent = createTestAgent({
     folder,
     random: SHORT_PAUSES,
     log: createLog(sink),
     engine: (instance) => {
-      engine = new DockerEngine({ url: engineUrl, instance });
+      engine = openEngine({ url: engineUrl, instance });
       return engine;
     },
     machine: localMachine(folder),
@@ -126,11 +142,11 @@ export async function createAgentFixture(
   return {
     agent,
     controller,
-    engine: engine as DockerEngine,
+    engine: engine as CompleteEngine,
     logged: () => logged,
     async [Symbol.asyncDispose]() {
       await end();
-      await cleanUp(engine as DockerEngine);
+      await cleanUp(engine as CompleteEngine);
       await controller.close();
       rmSync(folder, { recursive: true, force: true });
     },

@@ -1,12 +1,15 @@
+import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { makeCertificate } from '../../../../hack/certificate.ts';
 import { REGISTRY_USERS, type Registry } from '../../../../hack/registry.ts';
 import { registryViewSchema } from '../../../../src/wire/agent.ts';
+import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import { ANYWHERE } from '../../domain/_reach.ts';
 import { pullTarget } from '../../domain/target.ts';
+import type { CompleteEngine } from '../../engine-port/engine.ts';
 import type { EngineFacts } from '../../engine-port/facts.ts';
 import { cleanUp, findContainer, INSTANCE, makeSpec, type SpecOptions, until } from '../../engines/_contract.ts';
-import { DockerEngine } from '../../engines/docker/engine.ts';
+import { openEngine } from '../../engines/open.ts';
 import { ownLimits } from '../../machine/machine.ts';
 import { memoryDatabase } from '../../state/database.ts';
 import { backoff } from '../../supervise/plan/backoff.ts';
@@ -16,6 +19,7 @@ import {
   type RegistryProxy,
   SHORT_PAUSES,
   sampleView,
+  startAnyEngine,
   startEngine,
   startRegistryProxy,
   startTestRegistries,
@@ -40,17 +44,23 @@ beforeAll(async () => {
 });
 afterAll(() => registries[Symbol.asyncDispose]());
 
-describe.each(['docker', 'podman'] as const)('%s', (kind) => {
+const { SKERRY_NIGHTLY, SKERRY_ENGINE } = process.env;
+const KINDS =
+  SKERRY_ENGINE === 'embedded'
+    ? (['embedded'] as const)
+    : (['docker', 'podman', ...(SKERRY_NIGHTLY ? (['embedded'] as const) : [])] as const);
+
+describe.each(KINDS)('%s', (kind) => {
   // Behaviour that does not depend on the engine is tested with one engine, and nightly with both.
   const nightly = process.env.SKERRY_NIGHTLY !== undefined;
   const all = kind === 'docker' || nightly;
-  let real: Awaited<ReturnType<typeof startEngine>>;
-  let engine: DockerEngine;
+  let real: Awaited<ReturnType<typeof startAnyEngine>>;
+  let engine: CompleteEngine;
   let facts: EngineFacts;
 
   beforeAll(async () => {
-    real = await startEngine(kind);
-    engine = new DockerEngine({ url: real.url, instance: INSTANCE });
+    real = await startAnyEngine(kind);
+    engine = openEngine({ url: real.url, instance: INSTANCE });
     facts = await engine.connect();
   });
   afterAll(async () => {
@@ -182,7 +192,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
       expect(message).toMatch(/certificate signed by unknown authority.*`ca` of the registry/);
     });
     test('with another authority', async () => {
-      const { ca } = makeCertificate(`${real.folder}/other`, ['other.example.com']);
+      const { ca } = makeCertificate(join(temporaryFolder(), 'other'), ['other.example.com']);
       const { code, message } = await refusal({ registry: { ...account(), ca: base64(ca) } });
       expect(code).toBe('ImagePullFailed');
       expect(message).toMatch(/its certificate is not trusted/);

@@ -8,8 +8,10 @@ import type {} from '../../../../hack/testing/provided.ts';
 import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import { createTestAgent, runAgent } from '../../_agent.ts';
 import type { Container } from '../../engine-port/container.ts';
+import type { CompleteEngine } from '../../engine-port/engine.ts';
 import { cleanUp, until } from '../../engines/_contract.ts';
-import { DockerEngine } from '../../engines/docker/engine.ts';
+import { suiteEngines } from '../../engines/_outside.ts';
+import { openEngine } from '../../engines/open.ts';
 import { FakeController, type View } from '../../link/_fake-controller.ts';
 import { localMachine } from '../../machine/machine.ts';
 import { filesOnDisk } from '../../machine/mounted-files.ts';
@@ -18,11 +20,11 @@ import { mounted } from '../volume-mounts/_mount.ts';
 
 /** Files of the system in containers of real engines: what a process in a container reads, seen through /proc. */
 
-for (const { kind, url } of inject('engines'))
+for (const { kind, url } of suiteEngines())
   describe(kind, () => {
     const folder = temporaryFolder();
     const volumes = join(folder, 'volumes');
-    let engine: DockerEngine;
+    let engine: CompleteEngine;
     let controller: FakeController;
     let image: string;
     let end: () => Promise<void>;
@@ -33,7 +35,7 @@ for (const { kind, url } of inject('engines'))
       const agent = createTestAgent({
         folder,
         engine: (instance) => {
-          engine = new DockerEngine({ url, instance });
+          engine = openEngine({ url, instance });
           return engine;
         },
         machine: localMachine(folder),

@@ -74,7 +74,7 @@ describe('the token of a microservice', () => {
     });
   });
 
-  test('of a machine that is no node names the namespace of its settings', () => {
+  test('names the namespace of the settings where the machine is no node', () => {
     const { node: _, ...alone } = identity;
     const clock = { now: () => now, wall: () => now, after: () => () => {} };
     const deps = { files, clock, tokens, log: silentLog, identity: () => alone, authority: () => authority };

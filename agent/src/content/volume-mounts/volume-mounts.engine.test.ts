@@ -12,8 +12,10 @@ import { silentLog } from '../../../../src/lib/log.ts';
 import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import { createTestAgent } from '../../_agent.ts';
 import type { Container } from '../../engine-port/container.ts';
+import type { CompleteEngine } from '../../engine-port/engine.ts';
 import { cleanUp, until } from '../../engines/_contract.ts';
-import { DockerEngine } from '../../engines/docker/engine.ts';
+import { suiteEngines } from '../../engines/_outside.ts';
+import { openEngine } from '../../engines/open.ts';
 import { FakeController, type View } from '../../link/_fake-controller.ts';
 import { NO_PROCESS } from '../../local-api/_no-process.ts';
 import { ControlChannels } from '../../local-api/routes/workload/control-channels.ts';
@@ -29,12 +31,12 @@ import { mount, mounted } from './_mount.ts';
 
 /** Volume mounts and tokens in containers of real engines: what a process in a container reads, seen through /proc. */
 
-for (const { kind, url } of inject('engines'))
+for (const { kind, url } of suiteEngines())
   describe(kind, () => {
     const folder = temporaryFolder();
     const volumes = join(folder, 'volumes');
     const stop = new AbortController();
-    let engine: DockerEngine;
+    let engine: CompleteEngine;
     let controller: FakeController;
     let run: Promise<void>;
     let image: string;
@@ -52,7 +54,7 @@ for (const { kind, url } of inject('engines'))
       const agent = createTestAgent({
         folder,
         engine: (instance) => {
-          engine = new DockerEngine({ url, instance });
+          engine = openEngine({ url, instance });
           return engine;
         },
         machine: localMachine(folder),

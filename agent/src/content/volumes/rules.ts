@@ -40,14 +40,16 @@ function kindOf({ uuid }: VolumeKey, isControlPlane: VolumeFacts['isControlPlane
 
 type Refusal = (key: VolumeKey, facts: VolumeFacts, force: boolean) => string | undefined | false;
 
+const isMounted: Refusal = (key, { mountedBy }) => {
+  const by = mountedBy(key);
+  return by !== undefined && `it is mounted by ${by}`;
+};
+
 /** Nothing lifts these. */
 const ALWAYS: readonly Refusal[] = [
   (key, { isControlPlane }) =>
     kindOf(key, isControlPlane) === 'controlplane' && 'it belongs to the control plane of this machine',
-  (key, { mountedBy }) => {
-    const by = mountedBy(key);
-    return by !== undefined && `it is mounted by ${by}`;
-  },
+  isMounted,
 ];
 
 /** What keeps a volume from being destroyed when a person names it. */
@@ -80,7 +82,13 @@ const PRUNE: readonly Refusal[] = [
   (key, { records, now }, force) => !force && graceLeft(records.get(volumeSubpath(key)), now),
 ];
 
-const RULES = { destroy: DESTROY, purge: SWEEP, prune: PRUNE } as const;
+/** What keeps a volume of the control plane from being destroyed with it. */
+const WITH_CONTROL_PLANE: readonly Refusal[] = [
+  ({ uuid }, { wanted }) => uuid !== null && wanted?.microservices.has(uuid) && 'the control plane is to run here',
+  isMounted,
+];
+
+const RULES = { destroy: DESTROY, purge: SWEEP, prune: PRUNE, controlPlane: WITH_CONTROL_PLANE } as const;
 
 /** Why a volume may not be destroyed in this way, in a part of a sentence; undefined when it may. Pure. */
 export function destroyRefusal(

@@ -11,7 +11,7 @@ import { silentLog } from '../../../../src/lib/log.ts';
 import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import type { EngineFacts } from '../../engine-port/facts.ts';
 import { cleanUp, makeSpec, prepare } from '../../engines/_contract.ts';
-import { DockerEngine } from '../../engines/docker/engine.ts';
+import { openEngine } from '../../engines/open.ts';
 import { FilledDisk } from '../../faults/_filled-disk.ts';
 import { systemClock } from '../../machine/clock.ts';
 import { followLinks, locate, mountsBelow } from '../../machine/disk.ts';
@@ -27,7 +27,7 @@ import { Volumes } from './volumes.ts';
 for (const { kind, url } of inject('engines'))
   describe(kind, () => {
     const instance = randomUUID().replaceAll('-', '');
-    const engine = new DockerEngine({ url, instance });
+    const engine = openEngine({ url, instance });
     const folder = temporaryFolder();
     const directory = join(folder, 'volumes');
     let facts: EngineFacts;

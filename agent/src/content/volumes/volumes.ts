@@ -149,6 +149,11 @@ export class Volumes implements Part<never> {
     return keys.map((key) => key.name);
   }
 
+  /** Destroys the volumes of a control plane that was removed. Throws AgentError, and destroys none, while one is in use. */
+  async destroyOfControlPlane(uuid: string): Promise<void> {
+    await this.#destroy(await this.#tree.privateOf(uuid), false, 'controlPlane');
+  }
+
   /** Destroys a shared volume. Throws AgentError. */
   async destroyShared(name: string, force: boolean): Promise<void> {
     if (!isVolumeName(name)) throw new AgentError('INVALID_ARGUMENT', `"${name}" cannot be the name of a volume`);
@@ -255,10 +260,14 @@ export class Volumes implements Part<never> {
     this.#problem = text;
   }
 
-  async #destroy(keys: readonly VolumeKey[], force: boolean): Promise<void> {
+  async #destroy(
+    keys: readonly VolumeKey[],
+    force: boolean,
+    way: 'destroy' | 'controlPlane' = 'destroy',
+  ): Promise<void> {
     const failed = await this.#lock.whileDestroying(async () => {
       const mountedBy = await this.#mounts(keys);
-      const refusal = (key: VolumeKey) => destroyRefusal('destroy', key, this.#facts(mountedBy), force);
+      const refusal = (key: VolumeKey) => destroyRefusal(way, key, this.#facts(mountedBy), force);
       for (const key of keys) {
         const refused = refusal(key);
         if (refused) throw new AgentError('CONFLICT', `nothing was destroyed: ${nameText(key)}: ${refused}`);

@@ -1,11 +1,11 @@
-import type { EngineKind } from '../../engine-port/facts.ts';
+import type { DockerApiKind } from '../../engine-port/facts.ts';
 
 /**
  * Where engines that speak the Docker API differ in what they mean by it. Everything else of the adapter holds for all
  * of them; docs/engines.md has the outcome, field by field.
  */
 export interface Dialect {
-  kind: EngineKind;
+  kind: DockerApiKind;
   /** the engine's word for an event, where it is another than the API's; filters take the engine's words */
   eventNames: Readonly<Record<string, string>>;
   /** Log driver and its options for a log of a number of MiB. */
@@ -28,7 +28,7 @@ export interface Dialect {
   defaultLimits: readonly string[];
 }
 
-const DIALECTS: Readonly<Record<EngineKind, Dialect>> = {
+const DIALECTS: Readonly<Record<DockerApiKind, Dialect>> = {
   docker: {
     kind: 'docker',
     eventNames: {},

@@ -1,5 +1,6 @@
 import { EngineError, type EngineErrorCode } from '../../engine-port/error.ts';
 import { TransportError } from '../../machine/http.ts';
+import { withHint } from '../pull-hints.ts';
 import { parseAnswer } from './answers.ts';
 
 /** An engine that does not answer at all; any other error as it is. */
@@ -45,15 +46,8 @@ export function pullError(reference: string, message: string): EngineError {
     return new EngineError('ImageNotFound', text);
   if (/unauthorized|denied|authentication required|no basic auth/i.test(message))
     return new EngineError('ImageUnauthorized', text);
-  const hint = HINTS.find(([pattern]) => pattern.test(message))?.[1];
-  return new EngineError('ImagePullFailed', hint ? `${text}; ${hint}` : text);
+  return new EngineError('ImagePullFailed', withHint(text));
 }
-
-/** What would help, where the engine's words do not say so. */
-const HINTS: readonly [RegExp, string][] = [
-  [/x509: certificate signed by unknown authority/, 'the authority may be named as `ca` of the registry'],
-  [/HTTP response to HTTPS client/, 'only `insecure` of the registry allows plain HTTP'],
-];
 
 /** Characters of an answer of the engine that are read and shown. */
 const MESSAGE_LENGTH = 4096;

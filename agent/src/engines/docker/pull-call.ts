@@ -1,5 +1,5 @@
 import { formatReference, isLoopback, parseReference } from '../../domain/reference.ts';
-import type { EngineFacts } from '../../engine-port/facts.ts';
+import type { DockerApiKind } from '../../engine-port/facts.ts';
 import type { PullRequest } from '../../engine-port/images.ts';
 
 /** How an engine is asked to pull. */
@@ -14,7 +14,7 @@ export interface PullCall {
 const MINUTE = 60_000;
 
 /** The call of a pull in the words of the engine. Pure. */
-export function pullCall({ reference, platform, credentials }: PullRequest, kind: EngineFacts['kind']): PullCall {
+export function pullCall({ reference, platform, credentials }: PullRequest, kind: DockerApiKind): PullCall {
   const headers: Record<string, string> = {};
   if (credentials) {
     const { username, password, host } = credentials;
@@ -29,7 +29,7 @@ export function pullCall({ reference, platform, credentials }: PullRequest, kind
 type Path = (reference: string, platform: string, host: string) => Omit<PullCall, 'headers'>;
 
 /** References are written out in full: docker would pull every tag without one, and podman has no default host. */
-const PATHS: Record<EngineFacts['kind'], Path> = {
+const PATHS: Record<DockerApiKind, Path> = {
   docker: (reference, platform) => ({
     path: '/images/create',
     quiet: 5 * MINUTE,

@@ -1,5 +1,5 @@
 import { EngineError } from '../../engine-port/error.ts';
-import type { EngineFacts } from '../../engine-port/facts.ts';
+import type { DockerApiKind } from '../../engine-port/facts.ts';
 import type { PullRequest } from '../../engine-port/images.ts';
 import { lines } from '../../machine/http.ts';
 import { parseAnswer } from './answers.ts';
@@ -14,7 +14,7 @@ const SECOND = 1000;
 export async function enginePull(
   api: DockerApi,
   request: PullRequest,
-  kind: EngineFacts['kind'],
+  kind: DockerApiKind,
   signal?: AbortSignal,
 ): Promise<void> {
   const { reference, onProgress } = request;

@@ -1,5 +1,6 @@
 import { Operations, type OperationsDependencies } from '../server/operations.ts';
 import type { ArtifactPullMembers } from './content/artifact-pulls.ts';
+import type { ControlPlaneMembers } from './deploy/control-plane.ts';
 import type { ApplyMembers } from './deploy/deploy-microservice.ts';
 import type { RuntimeClassMembers } from './deploy/runtime-class-changes.ts';
 import type { LoadMembers, PullMembers } from './images/routes.ts';
@@ -14,5 +15,6 @@ export const createOperations = (deps: OperationsDependencies) => ({
   },
   runtimeClassApplies: new Operations<RuntimeClassMembers>(deps),
   runtimeClassDeletes: new Operations<RuntimeClassMembers>(deps),
+  controlPlaneApplies: new Operations<ControlPlaneMembers>(deps),
   microserviceApplies: new Operations<ApplyMembers>(deps),
 });

@@ -1,5 +1,6 @@
 import { AGENT_GROUP } from '../../../../src/api/names.ts';
 import type { MicroserviceView } from '../../../../src/wire/agent.ts';
+import type { MicroserviceSource } from '../../domain/wanted.ts';
 import type { Claims } from '../../state/token.ts';
 import { LocalApiError } from './errors.ts';
 import { allows, type Grant, isNamed, REACHES_ALL, reachOf } from './grants.ts';
@@ -14,7 +15,7 @@ export interface AccessAgent {
   /** The view whose rules count: of a microservice that a controller wants here; of others a token is for their own routes alone. */
   viewWithRules(uuid: string): Pick<MicroserviceView, 'application' | 'serviceAccount'> | undefined;
   /** who wants a microservice: a controller, or the machine itself */
-  sourceOf(uuid: string): 'managed' | 'local';
+  sourceOf(uuid: string): MicroserviceSource;
   readonly tokens: {
     /** The claims of a token that this agent signed, that is valid now, and that was not revoked. */
     verify(token: string): Claims | undefined;

@@ -1,5 +1,6 @@
 import { AGENT_GROUP } from '../../../../src/api/names.ts';
 import type { MicroserviceStatus, RoleRule } from '../../../../src/wire/agent.ts';
+import type { MicroserviceSource } from '../../domain/wanted.ts';
 
 /**
  * What a role can grant, whatever its rules say: a route that names none of these is the admin's. `isNamed`: a rule may name
@@ -65,7 +66,7 @@ export function reachOf(
   application: string,
   rules: readonly RoleRule[],
   grant: Grant,
-  { sourceOf }: { sourceOf(uuid: string): 'managed' | 'local' },
+  { sourceOf }: { sourceOf(uuid: string): MicroserviceSource },
 ): ReachFilter {
   return (status) =>
     status.application === application &&

@@ -9,7 +9,7 @@ const KEPT = 24 * 3600 * 1000;
 const MOST_KNOWN = 1000;
 /** Operations under way at once; more are refused. */
 const MOST_RUNNING = 64;
-/** Of these, of one microservice, and of all: the admin always has a place, and no microservice takes those of others. */
+/** Of these, of one microservice, and of all: the admin always has a place, and no microservice takes all places. */
 const MOST_OF_MICROSERVICE = 2;
 const MOST_OF_MICROSERVICES = 32;
 
@@ -60,7 +60,7 @@ export class Operations<M extends object> {
   readonly #deps: OperationsDependencies;
   /** those under way, oldest first */
   readonly #running = new Map<string, Known<M>>();
-  /** the one that ended first comes first */
+  /** by the time of their end, the earliest first */
   readonly #ended = new Map<string, Known<M>>();
 
   constructor(deps: OperationsDependencies) {
@@ -98,7 +98,7 @@ export class Operations<M extends object> {
     return known.operation;
   }
 
-  /** Those of the admin that are under way, oldest first. */
+  /** Operations of the admin that are under way, oldest first. */
   get running(): LocalOperation<M>[] {
     return [...this.#running.values()].filter(({ by }) => by === ADMIN).map(({ operation }) => operation);
   }

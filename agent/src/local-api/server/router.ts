@@ -2,8 +2,8 @@ import { type PathMatch, pathTable } from '../../../../src/lib/path-pattern.ts';
 import { LocalApiError } from './errors.ts';
 import type { LocalRoute } from './route.ts';
 
-/** A row of the table of paths: the routes of a path, or what this version does not have there yet. */
-export type PathRow = readonly [pattern: string, row: readonly LocalRoute[] | { missing: string }];
+/** A row of the table of paths: the routes of a path. */
+export type PathRow = readonly [pattern: string, routes: readonly LocalRoute[]];
 
 export type Router = (method: string, path: string) => { route: LocalRoute; parameters: Record<string, string> };
 
@@ -14,8 +14,6 @@ export function createRouter(rows: Iterable<PathRow>): Router {
     const found = mostSpecific(table, path);
     if (!found) throw new LocalApiError('NOT_FOUND', `no route ${path}`);
     const { value, parameters } = found;
-    if ('missing' in value)
-      throw new LocalApiError('NOT_IMPLEMENTED', `this version of the agent does not have ${value.missing} yet`);
     const route = value.find((one) => one.method === method);
     if (!route) throw new LocalApiError('METHOD_NOT_ALLOWED', `${method} is not possible on ${path}`);
     return { route, parameters };

@@ -173,7 +173,7 @@ function artifactReason(wait: Wait | undefined): string | undefined {
 function containerPart(container: Container, input: StatusInput, running: boolean): Partial<MicroserviceStatus> {
   return {
     containerId: container.id,
-    podId: container.id,
+    podId: container.podId ?? container.id,
     imageId: container.imageId,
     image: viewOf(container, input)?.imageId,
     revision: revisionOf(container, input),

@@ -75,6 +75,11 @@ describe('the cause of an exit', () => {
       } else expect(next?.lastError).toBeUndefined();
     });
 
+  test("the engine's own word for the end of a container is in the last error", () => {
+    const next = look(makeRecord(entry), [ended({ reason: 'OOMKilled', error: 'too much' })]);
+    expect(next?.lastError).toBe('reason=OOMKilled exitCode=2 message=too much');
+  });
+
   test('after ten steady minutes crashes are counted from one again', () => {
     const row = makeRecord(entry, { crash: { target, count: 7, at: 0, notBefore: 0 } });
     expect(look(row, [ended({ startedAt: NOW - 700_000 })])?.crash?.count).toBe(1);

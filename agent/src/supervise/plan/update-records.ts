@@ -272,6 +272,7 @@ function duringOutage({ finishedAt }: Container, { outage }: UpdateInput): boole
 }
 
 /** How a container ended, in the form that the local API promises. */
-function exitText({ exitCode, oomKilled, error }: Container): string {
+function exitText({ exitCode, oomKilled, error, reason }: Container): string {
+  if (reason) return `reason=${reason} exitCode=${exitCode}${error ? ` message=${error}` : ''}`;
   return `exitCode=${exitCode} oomKilled=${oomKilled}${error ? ` error=${error}` : ''}`;
 }

@@ -38,7 +38,9 @@ async function masked(manifest: string): Promise<string> {
 export const deployedReply = () =>
   z.object({
     ...{ uuid: z.string(), application: z.string(), name: z.string() },
-    origin: z.enum(['deployed', 'kept']).describe('kept: a controller placed it and left it to the machine'),
+    origin: z
+      .enum(['deployed', 'kept', 'controlplane'])
+      .describe('kept: a controller placed it and left it to the machine'),
     sourceName: z.string().optional(),
     manifestYaml: z.string().optional().describe('values of variables and the config are masked'),
     image: z.string().optional(),
@@ -50,9 +52,12 @@ export const deployedReply = () =>
     ...{ createdAt: z.string(), updatedAt: z.string(), deletedAt: z.string().optional() },
   });
 
+/** The control plane has routes of its own, which mask more. */
+export const isDeployed = ({ origin }: LocalRow): boolean => origin !== 'controlplane';
+
 /** The row that a selector means: its uuid, its name, or `application.name`. */
 export function findRow({ own }: RowAgent, selector: string): LocalRow {
-  const rows = [...own.rows.values()];
+  const rows = [...own.rows.values()].filter(isDeployed);
   const lower = selector.toLowerCase();
   const found = rows.filter(
     ({ uuid, application, name }) =>

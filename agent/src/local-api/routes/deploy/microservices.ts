@@ -5,7 +5,7 @@ import { type RemovingAgent, removeMicroservice } from '../microservices/remove.
 import { applyMicroservice, artifactsBefore, type DeployingAgent, judgedManifest } from './deploy-microservice.ts';
 import { APPLY_STAGES } from './follow.ts';
 import { validity, validityReply } from './judged.ts';
-import { deployedItem, deployedReply, findRow, type RowAgent } from './microservice-rows.ts';
+import { deployedItem, deployedReply, findRow, isDeployed, type RowAgent } from './microservice-rows.ts';
 
 /** What deploying microservices needs of the agent. */
 export interface DeployDependencies {
@@ -61,7 +61,7 @@ export const DEPLOY_MICROSERVICE_ROUTES = [
     access: 'admin',
     reply: { form: 'envelope', schema: () => z.object({ items: z.array(deployedReply()) }) },
     handler: async ({ deps: { agent } }) => {
-      const rows = [...agent.own.rows.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+      const rows = [...agent.own.rows.values()].filter(isDeployed).sort((a, b) => (a.name < b.name ? -1 : 1));
       return { items: await Promise.all(rows.map((row) => deployedItem(agent, row))) };
     },
   }),

@@ -1,6 +1,9 @@
+import type { MicroserviceSource } from '../../../domain/wanted.ts';
+import { LocalApiError } from '../../server/errors.ts';
+
 /** What a removal needs of the agent. */
 export interface RemovingAgent {
-  sourceOf(uuid: string): 'managed' | 'local';
+  sourceOf(uuid: string): MicroserviceSource;
   readonly own: {
     /** Ends a microservice of the machine for good. Throws AgentError, and changes nothing, when that cannot be saved. */
     remove(uuid: string): void;
@@ -24,7 +27,13 @@ const REMOVAL_WAIT = 60_000;
 export async function removeMicroservice(uuid: string, agent: RemovingAgent, signal: AbortSignal) {
   const { supervisor } = agent;
   const done = { status: 'ok' as const, microserviceUuid: uuid };
-  if (agent.sourceOf(uuid) === 'local') {
+  const source = agent.sourceOf(uuid);
+  if (source === 'controlplane')
+    throw new LocalApiError(
+      'FORBIDDEN',
+      'the control plane goes with its data alone: skerry-agent controlplane delete',
+    );
+  if (source === 'local') {
     agent.own.remove(uuid);
     const isGone = await supervisor.until(() => !supervisor.present.includes(uuid), REMOVAL_WAIT, signal);
     return isGone ? done : { ...done, warning: 'its container is not removed yet; the agent goes on trying' };

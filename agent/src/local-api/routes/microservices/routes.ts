@@ -6,13 +6,13 @@ import { LocalApiError } from '../../server/errors.ts';
 import { choice, logFields, logLine, queryFlag, tailOf } from '../../server/fields.ts';
 import { collect, mapLines, withTime } from '../../server/lines.ts';
 import { type LocalCall, routesWith } from '../../server/route.ts';
-import { ACT, READ } from './access.ts';
+import { ACT, type ActingAgent, READ, requireMayAct } from './access.ts';
 import { type RemovingAgent, removeMicroservice } from './remove.ts';
 import { findMicroservice, inspection, inspectionReply, listItem, listItemReply, type ShownAgent } from './shapes.ts';
 
 /** What the routes of microservices need of the agent. */
 export interface MicroserviceDependencies {
-  agent: ShownAgent & RunningAgent & RemovingAgent;
+  agent: ShownAgent & RunningAgent & RemovingAgent & ActingAgent;
 }
 
 interface RunningAgent {
@@ -40,6 +40,7 @@ interface RunningAgent {
 const COMMAND_WAIT = 30_000;
 
 interface Command {
+  verb: string;
   /** what the person asks for */
   summary: string;
   /** Carries it out; returns why its effect would not survive the end of the agent. */
@@ -50,16 +51,19 @@ interface Command {
 /** Commands that change the state of a microservice, by the last segment of their paths. */
 const COMMANDS: Readonly<Record<'start' | 'stop' | 'restart', Command>> = {
   start: {
+    verb: 'start',
     summary: 'Starts a microservice',
     act: (local, uuid) => local.start(uuid),
     isDone: ({ state }) => state === 'RUNNING' || state === 'FAILED',
   },
   stop: {
+    verb: 'stop',
     summary: 'Stops a microservice, until it is started',
     act: (local, uuid) => local.stop(uuid),
     isDone: ({ state }) => state === 'STOPPED',
   },
   restart: {
+    verb: 'restart',
     summary: 'Restarts a microservice',
     act: (local, uuid) => local.restart(uuid),
     isDone: (now, before) => (now.state === 'RUNNING' && now.runKey !== before.runKey) || now.state === 'FAILED',
@@ -71,10 +75,11 @@ const COMMANDS: Readonly<Record<'start' | 'stop' | 'restart', Command>> = {
  * agent would undo fails and says so.
  */
 async function carryOut(
-  { act, isDone }: Command,
+  { verb, act, isDone }: Command,
   { params, signal, caller, deps: { agent } }: LocalCall<MicroserviceDependencies, '{id}'>,
 ) {
   const { id } = findMicroservice(agent, params.id, caller.reach);
+  requireMayAct(agent, id, verb);
   const look = () => {
     const status = agent.microservices()?.find((item) => item.id === id);
     return { state: status?.status ?? '', runKey: `${status?.containerId}@${status?.startTime}` };
@@ -180,6 +185,7 @@ export const MICROSERVICE_ROUTES = [
     reply: { form: 'envelope', schema: actedReply },
     handler: async ({ params, body: { signal }, caller: { reach }, deps: { agent } }) => {
       const { id } = findMicroservice(agent, params.id, reach);
+      requireMayAct(agent, id, 'kill');
       await agent.supervisor.local.kill(id, signal);
       return { status: 'ok', microserviceUuid: id };
     },

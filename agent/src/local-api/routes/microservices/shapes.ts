@@ -8,6 +8,7 @@ import {
 import { stringMap } from '../../../domain/digest.ts';
 import type { Entry } from '../../../domain/entry.ts';
 import type { MicroserviceRecord } from '../../../domain/record.ts';
+import type { MicroserviceSource } from '../../../domain/wanted.ts';
 import type { Container } from '../../../engine-port/container.ts';
 import { LocalApiError } from '../../server/errors.ts';
 import type { ReachFilter } from '../../server/grants.ts';
@@ -17,7 +18,7 @@ const MASK = '***';
 /** What the pictures of microservices are made from. */
 export interface ShownAgent {
   /** who wants a microservice: a controller, or the machine itself */
-  sourceOf(uuid: string): 'managed' | 'local';
+  sourceOf(uuid: string): MicroserviceSource;
   readonly supervisor: {
     readonly containers: readonly Container[];
     readonly desired: readonly Entry[];
@@ -37,6 +38,8 @@ function imagesOf(agent: ShownAgent, status: MicroserviceStatus): { image: strin
   return image === wanted ? { image } : { image, wantedImage: wanted };
 }
 
+const typeOf = (source: MicroserviceSource) => (source === 'controlplane' ? ('controller' as const) : source);
+
 /** An item of `GET /v1/ms`. */
 export function listItem(agent: ShownAgent, status: MicroserviceStatus) {
   return {
@@ -44,7 +47,7 @@ export function listItem(agent: ShownAgent, status: MicroserviceStatus) {
     name: status.name ?? '',
     application: status.application ?? '',
     source: agent.sourceOf(status.id),
-    type: agent.sourceOf(status.id),
+    type: typeOf(agent.sourceOf(status.id)),
     state: status.status,
     reason: status.reason,
     ...imagesOf(agent, status),
@@ -136,9 +139,10 @@ export function findMicroservice(agent: ShownAgent, selector: string, reach: Rea
 /** The schema of an item of `GET /v1/ms`. */
 export const listItemReply = () => {
   const { podId, restartCount, percentage, startTime, ...status } = microserviceStatusSchema.shape;
-  const source = z.enum(['managed', 'local']);
+  const source = z.enum(['managed', 'local', 'controlplane']);
+  const type = z.enum(['managed', 'local', 'controller']);
   return z.object({
-    ...{ uuid: z.string(), name: z.string(), application: z.string(), source, type: source },
+    ...{ uuid: z.string(), name: z.string(), application: z.string(), source, type },
     state: status.status,
     reason: status.reason,
     image: z.string(),

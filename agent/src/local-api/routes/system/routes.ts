@@ -3,7 +3,7 @@ import { AGENT_GROUP } from '../../../../../src/api/names.ts';
 import { BUILD } from '../../../domain/build.ts';
 import { AGENT_VERSION } from '../../../domain/names.ts';
 import type { VolumePruneReport } from '../../../domain/volume.ts';
-import { ENGINE_KINDS } from '../../../engine-port/facts.ts';
+import { DOCKER_API_KINDS, ENGINE_KINDS } from '../../../engine-port/facts.ts';
 import type { OtherAgentContainer } from '../../../engine-port/ownership.ts';
 import { errorText } from '../../../machine/log.ts';
 import type { Node } from '../../../state/identity.ts';
@@ -87,7 +87,7 @@ export const SYSTEM_ROUTES = [
     handler: ({ deps: { agent } }) => ({
       version: AGENT_VERSION,
       ...BUILD,
-      allowedContainerEngine: agent.config.containerEngine ?? ENGINE_KINDS[0],
+      allowedContainerEngine: agent.config.containerEngine ?? DOCKER_API_KINDS[0],
       allowedEngines: ENGINE_KINDS,
     }),
   }),

@@ -1,0 +1,90 @@
+import { execFileSync } from 'node:child_process';
+import { networkInterfaces } from 'node:os';
+import { join } from 'node:path';
+import { exists, listDirectory, makeDirectory, readText, writeDurably } from '../../../machine/disk.ts';
+import { containerdConfig, containerdVersionIn, knowsCdi } from './config.ts';
+import { networkList, podNetwork, subnetIn } from './network.ts';
+import { type ContainerdParts, containerdParts, type FoundPrograms, PLUGIN_FOLDERS, PROGRAM_FOLDERS } from './parts.ts';
+import { PAUSE_IMAGE } from './pause-image.ts';
+import { type PlacesOptions, placesOf } from './places.ts';
+import { networksIn } from './routes.ts';
+import type { StartedContainerd } from './started.ts';
+
+export interface PrepareOptions extends PlacesOptions {
+  /** the setting bridgeCidr */
+  bridgeCidr?: string | undefined;
+  /** the program, where the first one of the machine is not meant */
+  containerd?: string;
+}
+
+const SECOND = 1000;
+
+/** The programs and CNI plugins of this machine. */
+export function foundPrograms(): FoundPrograms {
+  const inside = (folders: readonly string[]) =>
+    folders.filter(exists).flatMap((folder) => listDirectory(folder).map((name) => join(folder, name)));
+  return { programs: inside(PROGRAM_FOLDERS), plugins: inside(PLUGIN_FOLDERS) };
+}
+
+/**
+ * Writes what a private containerd is started with: its settings, its network, and the record of both. Throws an error that
+ * names the packages that are missing, or the setting that cannot be.
+ */
+export function prepareContainerd(options: PrepareOptions): StartedContainerd & { command: readonly string[] } {
+  const { bridgeCidr, systemd } = options;
+  const places = placesOf(options);
+  const parts = partsOf(options.containerd);
+  const text = execFileSync(parts.containerd, ['--version'], { encoding: 'utf8', timeout: 10 * SECOND });
+  const version = containerdVersionIn(text);
+  if (!version) throw new Error(`${parts.containerd} --version has no version: ${text.slice(0, 200)}`);
+
+  for (const folder of [places.root, places.state]) makeDirectory(folder, 0o711);
+  for (const folder of [places.networks, places.registries]) makeDirectory(folder, 0o755);
+  const listFile = join(places.networks, '10-containers.conflist');
+  const network = podNetwork(places.network, {
+    asked: bridgeCidr,
+    former: subnetIn(readText(listFile)),
+    used: usedNetworks(places.network),
+  });
+  if (!network)
+    throw new Error('every network that containers could have overlaps with one of this machine: set bridgeCidr');
+  writeDurably(listFile, JSON.stringify(networkList(network, join(places.root, 'addresses')), undefined, 2), 0o644);
+  writeDurably(
+    places.config,
+    containerdConfig({
+      version,
+      places,
+      handlers: parts.handlers,
+      plugins: parts.plugins,
+      systemd,
+      pauseImage: PAUSE_IMAGE,
+    }),
+    0o644,
+  );
+  const { root, state, registries, cgroupParent } = places;
+  const started: StartedContainerd = {
+    ...{ version: version.text, root, state, registries, cgroupParent, systemd, network },
+    handlers: parts.handlers.map(({ name }) => name),
+    cdi: knowsCdi(version),
+    pauseImage: PAUSE_IMAGE,
+  };
+  writeDurably(places.started, JSON.stringify(started), 0o644);
+  return { ...started, command: [parts.containerd, '--config', places.config] };
+}
+
+function partsOf(containerd: string | undefined): ContainerdParts {
+  const found = foundPrograms();
+  const programs = containerd === undefined ? found.programs : [containerd, ...found.programs];
+  const parts = containerdParts({ ...found, programs });
+  if ('missing' in parts) throw new Error(`install ${parts.missing.join(', ')} first`);
+  return parts;
+}
+
+/** The networks of this machine but the one of the containers themselves. */
+function usedNetworks(bridge: string): string[] {
+  const addresses = Object.entries(networkInterfaces()).flatMap(([name, each]) =>
+    name === bridge ? [] : (each ?? []).flatMap(({ cidr, family }) => (family === 'IPv4' && cidr ? [cidr] : [])),
+  );
+  const routes = (readText('/proc/net/route') ?? '').split('\n').filter((line) => !line.startsWith(`${bridge}\t`));
+  return [...addresses, ...networksIn(routes.join('\n'))];
+}

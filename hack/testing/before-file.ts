@@ -1,0 +1,3 @@
+import { noteWhatIsLeft } from './virtual-time.ts';
+
+noteWhatIsLeft();

@@ -1,0 +1,123 @@
+import { generateKeyPairSync, X509Certificate } from 'node:crypto';
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { DEFAULT_NAMESPACE, FIELD_MANAGERS } from '../api/names.ts';
+import { createSigner, type SignedPair, type Signer } from '../signer/signer.ts';
+import { API_SERVER_URL, keyFile, type Layout } from './layout.ts';
+
+/**
+ * The keys of a control plane: an authority, which is made once, and the certificates that it signs, which are made again in time. The API
+ * server, its clients and the client of the entry process read these files again when they change.
+ */
+
+const DAY = 24 * 3600 * 1000;
+const AUTHORITY_DAYS = 3650;
+const CERTIFICATE_DAYS = 365;
+/** A certificate with fewer days left is made again. */
+const RENEW_DAYS = 60;
+/** Clocks of one machine may be set back. */
+const EARLIER = DAY;
+
+/** The users of the API server, by the names of their files. */
+const USERS = {
+  admin: { subject: 'admin', groups: ['system:masters'] },
+  'controller-manager': { subject: 'system:kube-controller-manager', groups: [] },
+  controller: {
+    subject: `system:serviceaccount:${DEFAULT_NAMESPACE}:${FIELD_MANAGERS.controller}`,
+    groups: ['system:serviceaccounts', `system:serviceaccounts:${DEFAULT_NAMESPACE}`],
+  },
+} as const satisfies Record<string, Pick<Parameters<Signer['issue']>[0], 'subject' | 'groups'>>;
+export type UserName = keyof typeof USERS;
+
+/** Makes missing keys, and certificates that end soon. Nothing of a key leaves the folder. */
+export async function keepKeys(layout: Layout, now: number): Promise<void> {
+  const signer = createSigner();
+  const validity = (days: number) => {
+    const second = Math.floor(now / 1000) * 1000;
+    return { notBefore: second - EARLIER, notAfter: second + days * DAY };
+  };
+  const at = (name: string) => keyFile(layout, name);
+  const authority =
+    readPair(at('authority')) ??
+    writePair(
+      at('authority'),
+      await signer.issue({
+        ...{ subject: 'skerry-control-plane', names: [], algorithm: 'ECDSA', isAuthority: true },
+        ...validity(AUTHORITY_DAYS),
+      }),
+    );
+  const keep = async (name: string, request: { subject: string; groups?: readonly string[] }, names: SignedNames) => {
+    const present = readPair(at(name));
+    if (present && lastsLonger(present, authority, now)) return;
+    const whole = { ...request, names, algorithm: 'ECDSA', isAuthority: false, ...validity(CERTIFICATE_DAYS) } as const;
+    writePair(at(name), await signer.issue(whole, authority));
+  };
+  await keep('api-server', { subject: 'kube-apiserver' }, [
+    { type: 'ip', value: '127.0.0.1' },
+    { type: 'dns', value: 'localhost' },
+    { type: 'dns', value: 'kubernetes.default.svc' },
+  ]);
+  for (const [name, user] of Object.entries(USERS)) {
+    await keep(name, user, [{ type: 'dns', value: name }]);
+    writeFile(at(`${name}.kubeconfig`), kubeconfig(layout, name));
+  }
+  if (read(at('service-accounts.key')) === undefined) {
+    const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+    writeFile(at('service-accounts.key'), String(privateKey.export({ type: 'sec1', format: 'pem' })));
+  }
+}
+
+type SignedNames = Parameters<Signer['issue']>[0]['names'];
+
+function lastsLonger({ cert }: SignedPair, authority: SignedPair, now: number): boolean {
+  const certificate = new X509Certificate(cert);
+  const isOurs = certificate.verify(new X509Certificate(authority.cert).publicKey);
+  return isOurs && Date.parse(certificate.validTo) - now > RENEW_DAYS * DAY;
+}
+
+function kubeconfig(layout: Layout, user: string): string {
+  const cluster = { server: API_SERVER_URL, 'certificate-authority': keyFile(layout, 'authority.crt') };
+  const credentials = {
+    'client-certificate': keyFile(layout, `${user}.crt`),
+    'client-key': keyFile(layout, `${user}.key`),
+  };
+  const config = {
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name: 'skerry', cluster }],
+    users: [{ name: user, user: credentials }],
+    contexts: [{ name: 'skerry', context: { cluster: 'skerry', user, namespace: DEFAULT_NAMESPACE } }],
+    'current-context': 'skerry',
+  };
+  // JSON is YAML.
+  return `${JSON.stringify(config, undefined, 2)}\n`;
+}
+
+function readPair(path: string): SignedPair | undefined {
+  const [key, cert] = [read(`${path}.key`), read(`${path}.crt`)];
+  return key !== undefined && cert !== undefined ? { key, cert } : undefined;
+}
+
+function writePair(path: string, pair: SignedPair): SignedPair {
+  // A process that ends in between leaves a pair without a certificate, which is made again.
+  writeFile(`${path}.key`, pair.key);
+  writeFile(`${path}.crt`, pair.cert);
+  return pair;
+}
+
+function read(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+/** A reader sees the former file or the whole of the new one. */
+function writeFile(path: string, content: string): void {
+  if (read(path) === content) return;
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  writeFileSync(`${path}.new`, content, { mode: 0o600, flush: true });
+  renameSync(`${path}.new`, path);
+}

@@ -1,0 +1,93 @@
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { createWriteStream, existsSync, mkdirSync, openSync, readSync, renameSync, rmSync, statSync } from 'node:fs';
+import { request } from 'node:http';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { Writable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { ETCD_URL, etcdFolder, type Layout, LOOPBACK_PORTS, restoreFile } from './layout.ts';
+
+/** Writes a snapshot of etcd, as etcd itself makes it, while it serves. Rejects when it is not complete. */
+export async function writeSnapshot(output: Writable): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<import('node:http').IncomingMessage>();
+  request(`${ETCD_URL}/v3/maintenance/snapshot`, { method: 'POST' }, resolve).on('error', reject).end('{}');
+  const response = await promise;
+  if (response.statusCode !== 200) throw new Error(`etcd answered ${response.statusCode} instead of a snapshot`);
+  const tail = new SnapshotTail();
+  for await (const line of createInterface({ input: response })) {
+    const { result, error } = JSON.parse(line) as { result?: { blob?: string }; error?: { message?: string } };
+    if (error) throw new Error(`etcd made no snapshot: ${error.message}`);
+    const piece = Buffer.from(result?.blob ?? '', 'base64');
+    tail.take(piece);
+    if (!output.write(piece)) await new Promise((done) => output.once('drain', done));
+  }
+  tail.verify();
+}
+
+/** A snapshot ends with the SHA-256 of everything before. */
+class SnapshotTail {
+  readonly #hash = createHash('sha256');
+  #last = Buffer.alloc(0);
+
+  take(piece: Buffer): void {
+    const all = Buffer.concat([this.#last, piece]);
+    const kept = Math.min(all.length, SHA256_BYTES);
+    this.#hash.update(all.subarray(0, all.length - kept));
+    this.#last = all.subarray(all.length - kept);
+  }
+
+  verify(): void {
+    if (!this.#hash.digest().equals(this.#last)) throw new Error('the snapshot is not complete, or damaged');
+  }
+}
+
+const SHA256_BYTES = 32;
+const PIECE = 1024 * 1024;
+
+/** Takes a snapshot for the next start, once it is here as a whole and verified. */
+export async function takeSnapshot(layout: Layout, input: NodeJS.ReadableStream): Promise<void> {
+  const partial = `${restoreFile(layout)}.partial`;
+  await pipeline(input, createWriteStream(partial, { mode: 0o600, flush: true }));
+  try {
+    verifyFile(partial);
+  } catch (error) {
+    rmSync(partial);
+    throw error;
+  }
+  renameSync(partial, restoreFile(layout));
+}
+
+function verifyFile(path: string): void {
+  if (statSync(path).size <= SHA256_BYTES) throw new Error('this is no snapshot');
+  const file = openSync(path, 'r');
+  const tail = new SnapshotTail();
+  const piece = Buffer.alloc(PIECE);
+  for (let read = readSync(file, piece); read > 0; read = readSync(file, piece)) tail.take(piece.subarray(0, read));
+  tail.verify();
+}
+
+/**
+ * Puts the data of a snapshot that was taken in place of the present data, which stays beside it as `etcd.former`. A process that ends in
+ * between leaves the snapshot, and the next start does it again.
+ */
+export function restoreSnapshot(layout: Layout): boolean {
+  const snapshot = restoreFile(layout);
+  if (!existsSync(snapshot)) return false;
+  const folder = etcdFolder(layout);
+  const [fresh, former] = [`${folder}.fresh`, `${folder}.former`];
+  rmSync(fresh, { recursive: true, force: true });
+  const peer = `http://127.0.0.1:${LOOPBACK_PORTS.etcdPeer}`;
+  const args = [
+    ...['snapshot', 'restore', snapshot, '--data-dir', fresh, '--name', 'default'],
+    ...['--initial-cluster', `default=${peer}`, '--initial-advertise-peer-urls', peer],
+  ];
+  const { status, stderr, error } = spawnSync(join(layout.programs, 'etcdutl'), args, { encoding: 'utf8' });
+  if (status !== 0) throw new Error(`the snapshot was not restored: ${error?.message ?? stderr}`);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  rmSync(former, { recursive: true, force: true });
+  renameSync(folder, former);
+  renameSync(fresh, folder);
+  rmSync(snapshot);
+  return true;
+}
