@@ -3,7 +3,12 @@ import { makeBus } from '../../../../testing/bus.ts';
 import { startCallCounter } from '../../../../testing/count-calls.ts';
 import { makeBusLookups } from '../../../../testing/inputs.ts';
 import type { PartInputs } from '../../../rules/part.ts';
-import { type Base64ByKey, type SystemFileSet, systemFileContents, systemFilesView } from '../../../rules/system-files.ts';
+import {
+  type Base64ByKey,
+  type SystemFileSet,
+  systemFileContents,
+  systemFilesView,
+} from '../../../rules/system-files.ts';
 import { knownFolders, parseKnown, withoutKnown } from '../../../wire/known-folders.ts';
 import type { SystemFileSetView } from '../../../wire/system-files.ts';
 import { makeNode } from '../../nodes/_make.ts';
@@ -67,7 +72,8 @@ function sentTo(former: readonly SystemFileSet[], sets: readonly SystemFileSet[]
   const had = former.map(systemFilesView);
   const known = parseKnown(knownFolders(had));
   const listed = sets.map((set) => withoutKnown(systemFilesView(set), known));
-  const digestsIn = (all: readonly SystemFileSetView[]) => all.flatMap(({ files }) => files.map(({ digest }) => digest));
+  const digestsIn = (all: readonly SystemFileSetView[]) =>
+    all.flatMap(({ files }) => files.map(({ digest }) => digest));
   const here = new Set(digestsIn(had));
   const missing = digestsIn(listed).filter((digest) => !here.has(digest));
   const contents = systemFileContents(sets, missing);
