@@ -13,7 +13,7 @@ export interface ListedFileSet extends SystemFileSetView {
 }
 
 /** Digests of folders by `<set>/<folder>`. */
-export type KnownFolders = ReadonlyMap<string, string>;
+type KnownFolders = ReadonlyMap<string, string>;
 
 /** Folders with fewer files are not worth a name. */
 const FEWEST_FILES = 16;
