@@ -26,7 +26,8 @@ const RUNS: readonly Run[] = [
   },
   {
     name: 'local-sequences',
-    about: 'random edits of a machine and its controller against a model, with other seeds every night; a process that ends at each call',
+    about:
+      'random edits of a machine and its controller against a model, with other seeds every night; a process that ends at each call',
     command: tests('unit', 'agent/src/local'),
   },
   {

@@ -261,7 +261,7 @@ describe('an agent that is killed at any write of', () => {
     );
   });
 
-  test.runIf(LONG)('a prune reaches its end once it is asked again, and keeps what is wanted', LONGEST, () =>
+  test.runIf(LONG)('a prune reaches its end once it is asked again, and keeps the wanted image and model', LONGEST, () =>
     killedAtEach({
       act: () => home.cli('prune', 'all'),
       prepare: async () => {

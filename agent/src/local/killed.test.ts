@@ -13,7 +13,7 @@ import { LocalRegistries, localRegistrySchema } from './registries.ts';
 import { LocalRuntimeClasses, localRuntimeClassSchema } from './runtime-classes.ts';
 
 /**
- * What is defined on a machine, by an agent that ends at each of its calls that change the disk. Agents that are really killed, with
+ * Registries, models, knowledge and runtime classes of a machine, by an agent that ends at each of its calls that change the disk. Agents that are really killed, with
  * an engine, are in faults/local.engine.test.ts.
  */
 
