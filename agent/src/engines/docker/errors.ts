@@ -1,6 +1,6 @@
+import { withHint } from '../../domain/pull-hints.ts';
 import { EngineError, type EngineErrorCode } from '../../engine-port/error.ts';
 import { TransportError } from '../../machine/http.ts';
-import { withHint } from '../pull-hints.ts';
 import { parseAnswer } from './answers.ts';
 
 /** An engine that does not answer at all; any other error as it is. */

@@ -1,5 +1,5 @@
+import { withHint } from '../../domain/pull-hints.ts';
 import { EngineError, type EngineErrorCode } from '../../engine-port/error.ts';
-import { withHint } from '../pull-hints.ts';
 import { GrpcError, STATUS } from './wire/grpc.ts';
 import { ProtobufError } from './wire/protobuf.ts';
 
