@@ -1,6 +1,6 @@
 import { connectFailure } from '../../../machine/connects.ts';
 import { runsSystemd } from '../../../machine/service-manager.ts';
-import { EMBEDDED, type PlacesOptions, containerdPlaces } from './places.ts';
+import { containerdPlaces, EMBEDDED, type PlacesOptions } from './places.ts';
 import { removeContainerd } from './remove.ts';
 import { startedAt } from './started.ts';
 

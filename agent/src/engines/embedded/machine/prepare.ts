@@ -6,7 +6,7 @@ import { containerdConfig, containerdVersionIn, knowsCdi } from './config.ts';
 import { networkList, podNetwork, subnetIn } from './network.ts';
 import { type ContainerdParts, containerdParts, type FoundPrograms, PLUGIN_FOLDERS, PROGRAM_FOLDERS } from './parts.ts';
 import { PAUSE_IMAGE } from './pause-image.ts';
-import { type PlacesOptions, containerdPlaces } from './places.ts';
+import { containerdPlaces, type PlacesOptions } from './places.ts';
 import { networksIn } from './routes.ts';
 import type { StartedContainerd } from './started.ts';
 
