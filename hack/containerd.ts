@@ -1,7 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { delimiter, dirname, join } from 'node:path';
-import { placesOf } from '../agent/src/engines/embedded/machine/places.ts';
+import { containerdPlaces } from '../agent/src/engines/embedded/machine/places.ts';
 import { prepareContainerd } from '../agent/src/engines/embedded/machine/prepare.ts';
 import { removeContainerd } from '../agent/src/engines/embedded/machine/remove.ts';
 import { type StartedContainerd, startedAt } from '../agent/src/engines/embedded/machine/started.ts';
@@ -65,7 +65,7 @@ export async function startContainerd({
     log,
   });
   const options = { root: join(dir, 'containerd'), state: runFolder(dir), name: `sk${shortHash(dir)}`, systemd: false };
-  const places = placesOf(options);
+  const places = containerdPlaces(options);
   let daemon: Daemon | undefined;
   let started: StartedContainerd | undefined;
 
@@ -142,7 +142,7 @@ async function removeStale(): Promise<void> {
     const started = startedAt(join(state, 'containerd.sock'));
     if (!started || recordedRuns(state, OWNER)) continue;
     const { root, systemd, network } = started;
-    const places = placesOf({ root, state, systemd, name: network.name });
+    const places = containerdPlaces({ root, state, systemd, name: network.name });
     await removeContainerd({ places, started, grace: 0, purge: true });
   }
 }

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { containerdConfig, containerdVersionIn, knowsCdi } from './config.ts';
-import { placesOf } from './places.ts';
+import { containerdPlaces } from './places.ts';
 
-const places = placesOf({ root: '/data', state: '/state', name: 'skerry0', systemd: true });
+const places = containerdPlaces({ root: '/data', state: '/state', name: 'skerry0', systemd: true });
 const settingsOf = (text: string) => ({
   version: containerdVersionIn(`containerd x ${text} y`) as NonNullable<ReturnType<typeof containerdVersionIn>>,
   places,

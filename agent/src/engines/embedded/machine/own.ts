@@ -1,6 +1,6 @@
 import { connectFailure } from '../../../machine/connects.ts';
 import { runsSystemd } from '../../../machine/service-manager.ts';
-import { EMBEDDED, type PlacesOptions, placesOf } from './places.ts';
+import { containerdPlaces, EMBEDDED, type PlacesOptions } from './places.ts';
 import { removeContainerd } from './remove.ts';
 import { startedAt } from './started.ts';
 
@@ -18,7 +18,7 @@ export async function removeOwnContainerd({ purge }: { purge: boolean }): Promis
   if ((await connectFailure({ path: EMBEDDED.socket })) === undefined)
     throw new Error(`containerd answers at ${EMBEDDED.socket}: stop it first (systemctl stop skerry-containerd)`);
   return removeContainerd({
-    places: placesOf(ownContainerd()),
+    places: containerdPlaces(ownContainerd()),
     started: startedAt(EMBEDDED.socket),
     grace: GRACE,
     purge,

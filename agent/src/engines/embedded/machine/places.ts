@@ -39,7 +39,7 @@ export const EMBEDDED = {
   unit: '/usr/lib/systemd/system/skerry-containerd.service',
 } as const;
 
-export const placesOf = ({ root, state, name, systemd }: PlacesOptions): ContainerdPlaces => ({
+export const containerdPlaces = ({ root, state, name, systemd }: PlacesOptions): ContainerdPlaces => ({
   root,
   state,
   socket: join(state, 'containerd.sock'),

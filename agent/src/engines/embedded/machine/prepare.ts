@@ -6,7 +6,7 @@ import { containerdConfig, containerdVersionIn, knowsCdi } from './config.ts';
 import { networkList, podNetwork, subnetIn } from './network.ts';
 import { type ContainerdParts, containerdParts, type FoundPrograms, PLUGIN_FOLDERS, PROGRAM_FOLDERS } from './parts.ts';
 import { PAUSE_IMAGE } from './pause-image.ts';
-import { type PlacesOptions, placesOf } from './places.ts';
+import { containerdPlaces, type PlacesOptions } from './places.ts';
 import { networksIn } from './routes.ts';
 import type { StartedContainerd } from './started.ts';
 
@@ -32,7 +32,7 @@ export function foundPrograms(): FoundPrograms {
  */
 export function prepareContainerd(options: PrepareOptions): StartedContainerd & { command: readonly string[] } {
   const { bridgeCidr, systemd } = options;
-  const places = placesOf(options);
+  const places = containerdPlaces(options);
   const parts = partsOf(options.containerd);
   const text = execFileSync(parts.containerd, ['--version'], { encoding: 'utf8', timeout: 10 * SECOND });
   const version = containerdVersionIn(text);
