@@ -4,6 +4,7 @@ import { shellImage } from '../../../hack/shell-image.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { startStack } from '../../../src/sessions/_stack.ts';
 import { FRAME_TYPES as T } from '../../../src/wire/frames.ts';
+import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { ofFormerRun, seenRun } from '../domain/runs.ts';
 import type { Container } from '../engine-port/container.ts';
 import type { LogOptions } from '../engine-port/logs.ts';
@@ -22,7 +23,7 @@ const image = `${new URL(inject('registryUrl')).host}/sessions/shell:1`;
 beforeAll(() => pushImage(inject('registryUrl'), 'sessions/shell', '1', shellImage()));
 
 /** A container that prints the number of its run, and ends after a second. */
-const CRASHING = 'n=0; test -e /n && read n < /n; n=$((n+1)); echo $n > /n; echo $n; sleep 1; exit 1';
+const CRASHING = 'n=0; test -e /count/n && read n < /count/n; n=$((n+1)); echo $n > /count/n; echo $n; sleep 1; exit 1';
 const RUNS = 3;
 
 for (const { kind, url } of suiteEngines())
@@ -30,7 +31,9 @@ for (const { kind, url } of suiteEngines())
     test('a followed log has each line of a container that ends every second, and each former run its own', async () => {
       const engine = openEngine({ url, instance: INSTANCE });
       const facts = await prepare(engine, image);
-      const view = { imageId: image, commands: ['/bin/sh', '-c', CRASHING] };
+      const count = { type: 'bind', hostDestination: temporaryFolder(), containerDestination: '/count' } as const;
+      const volumeMappings = [{ ...count, accessMode: 'rw', scope: 'private' } as const];
+      const view = { imageId: image, commands: ['/bin/sh', '-c', CRASHING], volumeMappings };
       const { id } = await engine.create(makeSpec({ facts, limits: ownLimits(), view }));
       const stop = new AbortController();
       const linesOf = async (options: LogOptions) => {
