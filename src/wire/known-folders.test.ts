@@ -58,7 +58,7 @@ test('a list that keeps what the agent never had is no list', () => {
   expect(withKnown({ ...set('bus-config', file('start')), kept: ['creds'] }, [])).toBeUndefined();
 });
 
-test('what is no name of a folder is left out, and so are names beyond the bound', () => {
+test('an invalid name of a folder is left out, and so are names beyond the bound', () => {
   const digest = 'a'.repeat(16);
   for (const text of ['', 'x', 'a/b', `a/b:${digest}0`, `a/../b:${digest}`, `A/b:${digest}`])
     expect(parseKnown(text).size).toBe(0);

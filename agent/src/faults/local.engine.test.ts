@@ -261,24 +261,27 @@ describe('an agent that is killed at any write of', () => {
     );
   });
 
-  test.runIf(LONG)('a prune reaches its end once it is asked again, and keeps the wanted image and model', LONGEST, () =>
-    killedAtEach({
-      act: () => home.cli('prune', 'all'),
-      prepare: async () => {
-        await said(
-          'deploy',
-          '-f',
-          file('hub.yaml', { kind: 'Registry', spec: { id: 4, type: 'hub', url: hub.url, private: false } }),
-        );
-        for (const tag of ['1', '2'] as const) expect((await deploy(tag)).code).toBe(0);
-        await said('deploy', '-f', DEFINED['a model']?.manifest(1) ?? '');
-      },
-      settle: async () => {
-        expect(await greeting()).toContain('2');
-        expect(await said('image', 'ls')).toMatch(/own\/sample +2 /);
-        expect(await said('image', 'ls')).not.toMatch(/own\/sample +1 /);
-        expect(await said('model', 'ls')).toContain('Ready');
-      },
-    }),
+  test.runIf(LONG)(
+    'a prune reaches its end once it is asked again, and keeps the wanted image and model',
+    LONGEST,
+    () =>
+      killedAtEach({
+        act: () => home.cli('prune', 'all'),
+        prepare: async () => {
+          await said(
+            'deploy',
+            '-f',
+            file('hub.yaml', { kind: 'Registry', spec: { id: 4, type: 'hub', url: hub.url, private: false } }),
+          );
+          for (const tag of ['1', '2'] as const) expect((await deploy(tag)).code).toBe(0);
+          await said('deploy', '-f', DEFINED['a model']?.manifest(1) ?? '');
+        },
+        settle: async () => {
+          expect(await greeting()).toContain('2');
+          expect(await said('image', 'ls')).toMatch(/own\/sample +2 /);
+          expect(await said('image', 'ls')).not.toMatch(/own\/sample +1 /);
+          expect(await said('model', 'ls')).toContain('Ready');
+        },
+      }),
   );
 });

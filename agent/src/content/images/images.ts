@@ -113,7 +113,7 @@ export class Images {
     const users = usersOf(formatReference(parseReference(reference)));
     const others = users.filter((user) => user.application !== application);
     const pulled = pulledAs(present);
-    // A name that nothing uses may be one that a person gave to an image of this agent.
+    // A person may have given a name that nothing uses to an image of this agent.
     if (others.length === 0 && pulled !== undefined && (users.length > 0 || pulled === reference)) return;
     throw new AgentError(
       'CONFLICT',

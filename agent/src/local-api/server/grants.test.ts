@@ -43,7 +43,7 @@ describe('rules allow', () => {
   });
 });
 
-test('a role reaches no microservice of the machine itself, also one that a former controller left in the same application', () => {
+test('a role reaches no microservice of the machine itself, also where a former controller left it in the same application', () => {
   const reach = reachOf(
     'shop',
     [rule({ resources: ['*'], verbs: ['*'] })],
