@@ -152,7 +152,7 @@ onDebian.each(['docker', 'podman'] as const)('on a Debian with %s', (kind) => {
     await typed('systemctl start skerry-agent');
     await machine.untilActive();
     await until('the container to run again', async () => (await running()) === container);
-    expect(await typed('skerry-agent ms inspect web')).toMatch(/^restartCount: 0$/m);
+    expect(await typed('skerry-agent ms inspect web')).not.toContain('restartCount');
 
     // The end of its process is no stop.
     await typed('systemctl kill --kill-whom=main --signal=SIGKILL skerry-agent');
