@@ -110,9 +110,18 @@ onDebian.each(['docker', 'podman', 'embedded'] as const)('on a Debian with the e
   }, async () => {
     const machine = await newMachine(kind);
     const before = await machine.files();
+    // A machine inside of a container may have no controller of memory; then nobody counts it.
+    const { out: controllers } = await machine.sh('cat /sys/fs/cgroup/cgroup.controllers');
+    const uncounted = /\bmemory\b/.test(controllers)
+      ? []
+      : ([
+          [' 1.5 MiB ', ' '],
+          [' 1.6 MiB ', ' '],
+        ] as const);
     await typePage({
       type: typeOn(machine),
       here: [
+        ...uncounted,
         [`skerry-agent-${VERSION}-linux-amd64.deb`, basename(debian)],
         ['registry.example:5000', registry],
         ['skerry://controller.example:51121/6f1c2a', controller.joinString],
@@ -120,7 +129,7 @@ onDebian.each(['docker', 'podman', 'embedded'] as const)('on a Debian with the e
       ],
     });
     const ours = (await machine.files()).filter((path) => !before.includes(path));
-    const isEngines = (path: string) => /^\.\/(root|etc\/(cni|docker|containers))/.test(path);
+    const isEngines = (path: string) => /^\.\/(root|etc\/(cni|docker|containers)|var\/lib\/containerd\/)/.test(path);
     expect(ours.filter((path) => !isEngines(path) || path.includes('skerry-agent/'))).toEqual([]);
   });
 });
