@@ -167,8 +167,11 @@ describe('desiredState', () => {
       {
         ...{ uuid, hold: true, reason: 'RegistryNotFound', message: 'no registry "team"' },
         ...{ application: 'plant-a', name: 'reader' },
+        // What its role lets it do now, since its container may run on.
+        serviceAccount: desired.held.get(uuid)?.serviceAccount,
       },
     ]);
+    expect(desired.held.get(uuid)?.serviceAccount).toMatchObject({ roleRef: { name: 'microservice' } });
     expect(desired.held.get(uuid)).toMatchObject({ name: 'reader', imageId: 'a' });
     expect(desired.entries.get(uuid)?.verdict?.reason).toBe('RegistryNotFound');
   });
