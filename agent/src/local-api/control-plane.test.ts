@@ -132,12 +132,16 @@ test('a dry run judges, changes nothing and waits for no apply', async () => {
   );
 });
 
+const refusePulls = (): void => {
+  engine.faults.before = (operation) => {
+    if (operation === 'pull') throw new EngineError('NotFound', 'no such image');
+  };
+};
+
 describe('an apply that fails', () => {
   test('leaves what ran', async () => {
     await deploy(image('1'));
-    engine.faults.before = (operation) => {
-      if (operation === 'pull') throw new EngineError('NotFound', 'no such image');
-    };
+    refusePulls();
     expect(await ended(await apply(image('2')))).toMatchObject({
       status: 'failed',
       error: { message: expect.stringContaining('What ran before runs again') },
@@ -157,6 +161,18 @@ describe('an apply that fails', () => {
     await become('unhealthy');
     expect(await ended(begun)).toMatchObject({ status: 'failed' });
     await until('the former one', async () => (await status()).observedGeneration === 3);
+    expect(only().view?.imageId).toBe('example/control-plane:1');
+  });
+
+  test('leaves what ran also where that became ready after its own apply had failed', async () => {
+    refusePulls();
+    expect(await ended(await apply(image('1')))).toMatchObject({ status: 'failed' });
+    engine.faults.before = undefined;
+    await local.ask('POST', `/v1/ms/${only().uuid}/start`);
+    await become('healthy');
+    await until('the end of the apply', () => only().controlPlane?.isApplying === undefined);
+    refusePulls();
+    expect(await ended(await apply(image('2')))).toMatchObject({ status: 'failed' });
     expect(only().view?.imageId).toBe('example/control-plane:1');
   });
 });

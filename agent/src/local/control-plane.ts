@@ -151,13 +151,14 @@ export class MachineControlPlane implements Part<never> {
     );
   }
 
-  /** Follows its state, and finishes a removal. */
+  /** Follows its state, and finishes an apply and a removal. */
   observed(): void {
     const { row } = this;
     if (!row) return;
     const state = this.#deps.status(row.uuid)?.status ?? '';
     if (state !== this.#transition?.state)
       this.#transition = { state, at: this.#transition ? this.#deps.clock.wall() : Date.parse(row.updatedAt) };
+    this.#finishApply(row);
     void this.#finishRemoval();
   }
 
@@ -167,6 +168,17 @@ export class MachineControlPlane implements Part<never> {
       await this.#finishRemoval();
       await this.#register(signal);
       await sleep(TRY_EVERY, signal, clock);
+    }
+  }
+
+  /** What became ready after its apply had failed is what a later apply that fails brings back. */
+  #finishApply(row: LocalRow): void {
+    if (!isReadyLate(row, this.#deps.status(row.uuid))) return;
+    try {
+      this.succeed();
+      this.#note('');
+    } catch (error) {
+      this.#note(`it is not saved yet that it became ready: ${errorText(error)}`);
     }
   }
 
@@ -230,6 +242,13 @@ function formerOf(row: LocalRow | undefined): NonNullable<LocalRow['controlPlane
   if (!row || !view || manifest === undefined || row.controlPlane?.isApplying === false) return undefined;
   return { view, manifest, ...nameOf(row) };
 }
+
+const isReadyLate = (row: LocalRow, status: MicroserviceStatus | undefined): boolean =>
+  row.desiredState === 'running' &&
+  row.controlPlane?.isApplying === false &&
+  status?.status === 'RUNNING' &&
+  status.revision === row.view?.revision &&
+  status.healthStatus?.toLowerCase() === 'healthy';
 
 const isToRegister = (row: LocalRow, node: string, status: MicroserviceStatus | undefined): boolean =>
   row.desiredState === 'running' &&

@@ -12,7 +12,7 @@ const controlPlaneSchema = z.object({
   /** of its manifest */
   name: z.string(),
   namespace: z.string(),
-  /** an apply has begun, and whether it succeeds is not known yet */
+  /** true: an apply has begun, and whether it succeeds is not known yet; false: it failed, nothing ran before, and it is not ready since */
   isApplying: z.boolean().optional(),
   /** what ran before this apply, and runs again when it fails */
   former: z.object({ view: viewSchema, manifest: z.string(), name: z.string(), namespace: z.string() }).optional(),
