@@ -275,7 +275,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     ...further,
   ];
 
-  const imagesWanted = () => wantedImages(supervisor, own.within(responses.sent).registries);
+  const imagesWanted = () => wantedImages(supervisor, own.within(responses.sent).registries, controlPlane.former);
   const images = new Images({
     ...{ engine, log, architecture },
     policy: () => policy.policy,

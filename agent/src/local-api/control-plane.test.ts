@@ -177,6 +177,15 @@ describe('an apply that fails', () => {
   });
 });
 
+test('a prune in an apply leaves the image of what ran', async () => {
+  await deploy(image('1'));
+  await apply(image('2'));
+  await until('the other one', async () => (await status()).observedGeneration === 2);
+  await until('the end of the former one', async () => (await engine.containers()).length === 1);
+  expect((await local.ask('POST', '/v1/images:prune')).status).toBe(200);
+  expect([...engine.images.keys()].toSorted()).toEqual(['example/control-plane:1', 'example/control-plane:2']);
+});
+
 test('the agent continues an apply in which it has ended', async () => {
   await apply();
   await until('a container', async () => (await engine.containers()).some(({ state }) => state === 'running'));

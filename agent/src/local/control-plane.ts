@@ -1,7 +1,7 @@
 import { BUILT_IN_REGISTRIES } from '../../../src/api/names.ts';
 import { type Clock, sleep } from '../../../src/lib/clock.ts';
 import type { Log } from '../../../src/lib/log.ts';
-import type { ControllerRegistration, MicroserviceStatus } from '../../../src/wire/agent.ts';
+import type { ControllerRegistration, MicroserviceStatus, MicroserviceView } from '../../../src/wire/agent.ts';
 import { AgentError } from '../domain/agent-error.ts';
 import type { Part } from '../domain/part.ts';
 import { errorText } from '../machine/log.ts';
@@ -60,6 +60,12 @@ export class MachineControlPlane implements Part<never> {
 
   get ownProblems(): string[] {
     return this.#problem ? [`control plane: ${this.#problem}`] : [];
+  }
+
+  /** What runs again where the apply that is under way fails. */
+  get former(): MicroserviceView[] {
+    const { former } = this.row?.controlPlane ?? NAMELESS;
+    return former ? [former.view] : [];
   }
 
   /** The row. Throws NOT_FOUND where none was deployed. */

@@ -42,3 +42,12 @@ test('images of what runs are known also while it is not known what the node is 
   const wanted = wantedImages({ desired: [], present: ['a'], record }, registries);
   expect([...wanted.keys()]).toEqual(['docker.io/library/a:1']);
 });
+
+test('images of views that may run again are wanted as well', () => {
+  const former = makeView({ uuid: 'a', application: 'shop', name: 'a', imageId: 'a:0', registryId: 1 });
+  const wants = { desired: [makeEntry({ ...former, imageId: 'a:1' })], present: [], record: () => undefined };
+  expect([...wantedImages(wants, registries, [former]).keys()]).toEqual([
+    'docker.io/library/a:1',
+    'docker.io/library/a:0',
+  ]);
+});

@@ -17,15 +17,17 @@ type ImageUser = Pick<MicroserviceView, 'uuid' | 'application' | 'name'>;
 
 /**
  * The images that microservices of this machine run or are to run, by their references in full, each with the microservices,
- * by name. Pure.
+ * by name. `again` has views that are not to run now and may run again. Pure.
  */
 export function wantedImages(
   wants: ImageWants,
   registries: ReadonlyMap<number, RegistryView>,
+  again: readonly MicroserviceView[] = [],
 ): Map<string, ImageUser[]> {
   const views: MicroserviceView[] = [
     ...wants.desired.flatMap((entry) => (entry.kind === 'run' ? [entry.view] : [])),
     ...wants.present.flatMap((uuid) => wants.record(uuid)?.lastGood ?? []),
+    ...again,
   ];
   const wanted = new Map<string, Map<string, ImageUser>>();
   for (const view of views) {
