@@ -177,6 +177,37 @@ describe('an apply that fails', () => {
   });
 });
 
+describe('the end of an apply that cannot be saved is saved once the disk takes it', () => {
+  const begunOnDiskThatFills = async (health: 'healthy' | 'unhealthy') => {
+    await deploy(image('1'));
+    const begun = await apply(image('2'));
+    await until('the other one', async () => (await status()).observedGeneration === 2);
+    await until('the end of the former one', async () => (await engine.containers()).length === 1);
+    isFull = true;
+    await become(health);
+    expect(await ended(begun)).toMatchObject({
+      status: 'failed',
+      error: { message: expect.stringContaining('ENOSPC') },
+    });
+    expect(only().controlPlane?.isApplying).toBe(true);
+    isFull = false;
+    // The next look of the agent.
+    await become(health);
+  };
+
+  test('where it failed: what ran before it runs again', async () => {
+    await begunOnDiskThatFills('unhealthy');
+    await until('the former one', async () => (await status()).observedGeneration === 3);
+    expect(only()).toMatchObject({ view: { imageId: 'example/control-plane:1' }, controlPlane: { name: 'hub' } });
+  });
+
+  test('where it succeeded', async () => {
+    await begunOnDiskThatFills('healthy');
+    await until('the end', () => only().controlPlane?.isApplying === undefined);
+    expect(only().view?.imageId).toBe('example/control-plane:2');
+  });
+});
+
 test('a prune in an apply leaves the image of what ran', async () => {
   await deploy(image('1'));
   await apply(image('2'));

@@ -47,6 +47,8 @@ export interface MachineControlPlaneDependencies {
 export class MachineControlPlane implements Part<never> {
   readonly #deps: MachineControlPlaneDependencies;
   #isRemoving = false;
+  /** how an apply has ended that could not be saved yet */
+  #unsaved: 'succeed' | 'fail' | undefined;
   #problem = '';
   #transition: { state: string; at: number } | undefined;
 
@@ -101,27 +103,32 @@ export class MachineControlPlane implements Part<never> {
       ...{ name: CONTROL_PLANE_NAME, view: (uuid: string) => view(uuid), ...form },
       controlPlane: { name, namespace, isApplying: true, ...(former && { former }) },
     });
+    this.#unsaved = undefined;
     return { row, mode: before ? 'patch' : 'create' };
   }
 
   /** An apply has succeeded. */
   succeed(): void {
     const row = this.get();
-    this.#change(row, 'the next start of the agent looks at it again', ({ controlPlane, ...rest }) => {
+    this.#unsaved = 'succeed';
+    this.#change(row, 'the agent goes on trying to save that it is ready', ({ controlPlane, ...rest }) => {
       const { former, isApplying, ...kept } = controlPlane ?? row.controlPlane ?? NAMELESS;
       return { ...rest, controlPlane: kept };
     });
+    this.#unsaved = undefined;
   }
 
   /** An apply has failed: what ran before it runs again. Returns whether something did. */
   fail(): boolean {
     const row = this.get();
     const { former } = row.controlPlane ?? NAMELESS;
-    this.#change(row, 'the next start of the agent brings back what ran', (failed) => {
+    this.#unsaved = 'fail';
+    this.#change(row, 'the agent goes on trying to bring back what ran', (failed) => {
       if (!former) return { ...failed, controlPlane: { ...nameOf(failed), isApplying: false } };
       const { view, manifest, name, namespace } = former;
       return { ...failed, view, manifest, generation: failed.generation + 1, controlPlane: { name, namespace } };
     });
+    this.#unsaved = undefined;
     return former !== undefined;
   }
 
@@ -164,27 +171,34 @@ export class MachineControlPlane implements Part<never> {
     const state = this.#deps.status(row.uuid)?.status ?? '';
     if (state !== this.#transition?.state)
       this.#transition = { state, at: this.#transition ? this.#deps.clock.wall() : Date.parse(row.updatedAt) };
-    this.#finishApply(row);
+    this.#finishApply();
     void this.#finishRemoval();
   }
 
   async run(signal: AbortSignal): Promise<void> {
     const { clock } = this.#deps;
     while (!signal.aborted) {
+      this.#finishApply();
       await this.#finishRemoval();
       await this.#register(signal);
       await sleep(TRY_EVERY, signal, clock);
     }
   }
 
-  /** What became ready after its apply had failed is what a later apply that fails brings back. */
-  #finishApply(row: LocalRow): void {
-    if (!isReadyLate(row, this.#deps.status(row.uuid))) return;
+  /**
+   * Saves the end of an apply that could not be saved. What became ready after its apply had failed counts as an apply that
+   * succeeded: a later one that fails brings it back.
+   */
+  #finishApply(): void {
+    const { row } = this;
+    if (!row || row.desiredState === 'deleted') return;
+    const end = this.#unsaved ?? (isReadyLate(row, this.#deps.status(row.uuid)) ? 'succeed' : undefined);
+    if (!end) return;
     try {
-      this.succeed();
+      this[end]();
       this.#note('');
     } catch (error) {
-      this.#note(`it is not saved yet that it became ready: ${errorText(error)}`);
+      this.#note(errorText(error));
     }
   }
 
