@@ -217,6 +217,29 @@ test('a prune in an apply leaves the image of what ran', async () => {
   expect([...engine.images.keys()].toSorted()).toEqual(['example/control-plane:1', 'example/control-plane:2']);
 });
 
+test('an apply that fails leaves a control plane that was stopped', async () => {
+  await deploy(image('1'));
+  await local.ask('POST', `/v1/ms/${only().uuid}/stop`);
+  expect(only().desiredState).toBe('stopped');
+  refusePulls();
+  expect(await ended(await apply(image('2')))).toMatchObject({
+    status: 'failed',
+    error: { message: expect.stringMatching(/The former manifest counts again, and it is stopped$/) },
+  });
+  expect(only()).toMatchObject({ view: { imageId: 'example/control-plane:1' }, desiredState: 'stopped' });
+});
+
+test('a stop in an apply ends the apply, also where the agent ends before', async () => {
+  await deploy(image('1'));
+  await apply(image('2'));
+  await until('the other one', async () => (await status()).observedGeneration === 2);
+  await local[Symbol.asyncDispose]();
+  rows.save(only().uuid, { ...only(), desiredState: 'stopped' });
+  await begin();
+  await until('the end', () => only().controlPlane?.isApplying === undefined);
+  expect(only()).toMatchObject({ view: { imageId: 'example/control-plane:1' }, desiredState: 'stopped' });
+});
+
 test('the agent continues an apply in which it has ended', async () => {
   await apply();
   await until('a container', async () => (await engine.containers()).some(({ state }) => state === 'running'));

@@ -118,15 +118,16 @@ export class MachineControlPlane implements Part<never> {
     this.#unsaved = undefined;
   }
 
-  /** An apply has failed: what ran before it runs again. Returns whether something did. */
+  /** An apply has failed: what was there before it counts again. Returns whether something was. */
   fail(): boolean {
     const row = this.get();
     const { former } = row.controlPlane ?? NAMELESS;
     this.#unsaved = 'fail';
     this.#change(row, 'the agent goes on trying to bring back what ran', (failed) => {
       if (!former) return { ...failed, controlPlane: { ...nameOf(failed), isApplying: false } };
-      const { view, manifest, name, namespace } = former;
-      return { ...failed, view, manifest, generation: failed.generation + 1, controlPlane: { name, namespace } };
+      const { view, manifest, name, namespace, desiredState = failed.desiredState } = former;
+      const generation = failed.generation + 1;
+      return { ...failed, view, manifest, desiredState, generation, controlPlane: { name, namespace } };
     });
     this.#unsaved = undefined;
     return former !== undefined;
@@ -260,7 +261,7 @@ const nameOf = ({ controlPlane: { name, namespace } = NAMELESS }: LocalRow) => (
 function formerOf(row: LocalRow | undefined): NonNullable<LocalRow['controlPlane']>['former'] {
   const { view, manifest } = row ?? {};
   if (!row || !view || manifest === undefined || row.controlPlane?.isApplying === false) return undefined;
-  return { view, manifest, ...nameOf(row) };
+  return { view, manifest, ...nameOf(row), ...(row.desiredState === 'stopped' && { desiredState: 'stopped' as const }) };
 }
 
 const isReadyLate = (row: LocalRow, status: MicroserviceStatus | undefined): boolean =>

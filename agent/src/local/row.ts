@@ -15,7 +15,13 @@ const controlPlaneSchema = z.object({
   /** true: an apply has begun, and whether it succeeds is not known yet; false: it failed, nothing ran before, and it is not ready since */
   isApplying: z.boolean().optional(),
   /** what ran before this apply, and runs again when it fails */
-  former: z.object({ view: viewSchema, manifest: z.string(), name: z.string(), namespace: z.string() }).optional(),
+  former: z
+    .object({
+      ...{ view: viewSchema, manifest: z.string(), name: z.string(), namespace: z.string() },
+      /** absent: it ran */
+      desiredState: z.literal('stopped').optional(),
+    })
+    .optional(),
   /** the node as which it was registered at its controller */
   registeredAs: z.string().optional(),
 });

@@ -95,7 +95,7 @@ export function requireNoApply({ controlPlaneApplies }: Pick<ControlPlaneAgent, 
 /** Continues the apply in which an earlier process of the agent has ended. */
 export function resumeApply(agent: ControlPlaneAgent): void {
   const { row } = agent.controlPlane;
-  if (row?.desiredState === 'running' && row.controlPlane?.isApplying) begin(row, 'patch', agent);
+  if (row && row.desiredState !== 'deleted' && row.controlPlane?.isApplying) begin(row, 'patch', agent);
 }
 
 async function judged(manifest: string, agent: ControlPlaneAgent): Promise<ManifestControlPlane> {
@@ -189,7 +189,11 @@ function failed(failure: unknown, deployed: LocalRow, agent: ControlPlaneAgent):
   const row = agent.own.rows.get(deployed.uuid);
   if (row?.desiredState === 'deleted' || row?.generation !== deployed.generation) return error;
   const message = error.message.replace(/\. The agent goes on trying$/, '');
-  if (agent.controlPlane.fail()) return new AgentError('UNAVAILABLE', `${message}. What ran before runs again`);
+  if (agent.controlPlane.fail()) {
+    const isStopped = agent.own.rows.get(deployed.uuid)?.desiredState === 'stopped';
+    const now = isStopped ? 'The former manifest counts again, and it is stopped' : 'What ran before runs again';
+    return new AgentError('UNAVAILABLE', `${message}. ${now}`);
+  }
   return new AgentError('UNAVAILABLE', `${message}. The agent goes on trying`);
 }
 
