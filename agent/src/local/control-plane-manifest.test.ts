@@ -61,6 +61,19 @@ test('the container of a control plane has no rights, one port and one volume of
   });
 });
 
+const external = (change: object) => ({
+  ...{ mode: 'external', issuerUrl: 'https://idp.example', client: { id: 'skerry', secret: 's' } },
+  ...change,
+});
+
+test('an issuer and a console may have a path', () => {
+  const auth = external({ issuerUrl: 'https://idp.example/realms/a/' });
+  expect(settingsOf({ auth, console: { url: 'http://console.example/ui' } })).toMatchObject({
+    OIDC_ISSUER_URL: 'https://idp.example/realms/a/',
+    CONSOLE_URL: 'http://console.example/ui',
+  });
+});
+
 describe('a manifest of a control plane is refused', () => {
   const cases: Record<string, [spec: object, message: RegExp]> = {
     'a database of others': [
@@ -94,6 +107,19 @@ describe('a manifest of a control plane is refused', () => {
     'a URL with a password': [
       { controller: { image: 'a:1', publicUrl: 'https://a:b@c.example' } },
       /^spec\.controller\.publicUrl: must be/,
+    ],
+    'an issuer with a password': [
+      { auth: external({ issuerUrl: 'https://ann:canary@idp.example/realms/a' }) },
+      /^spec\.auth\.issuerUrl: must be/,
+    ],
+    'an issuer with a query': [
+      { auth: external({ issuerUrl: 'https://idp.example/?key=canary' }) },
+      /^spec\.auth\.issuerUrl: must be/,
+    ],
+    'an issuer that is no URL': [{ auth: external({ issuerUrl: 'canary' }) }, /^spec\.auth\.issuerUrl: must be/],
+    'a console with a password': [
+      { console: { url: 'https://ann:canary@console.example' } },
+      /^spec\.console\.url: must be/,
     ],
     'a port of the agent': [{ controller: { image: 'a:1', port: 54321 } }, /^spec\.controller\.port: 54321 is a port/],
     'no authentication': [{ auth: undefined }, /^spec\.auth: is required/],

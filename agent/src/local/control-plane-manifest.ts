@@ -131,8 +131,16 @@ const RULES: readonly Rule[] = [
     'spec.auth.sessionStore.type: "memory" has no effect: use "database", where logins are',
   ({ controller: { publicUrl } }) =>
     publicUrl !== undefined &&
-    !isPlainUrl(publicUrl) &&
+    !(isPlainUrl(publicUrl) && URL.parse(publicUrl)?.pathname === '/') &&
     'spec.controller.publicUrl: must be an http(s):// URL without credentials, path, query and fragment',
+  ({ console }) =>
+    console?.url !== undefined &&
+    !isPlainUrl(console.url) &&
+    'spec.console.url: must be an http(s):// URL without credentials, query and fragment',
+  ({ auth: { issuerUrl } }) =>
+    issuerUrl !== undefined &&
+    !isPlainUrl(issuerUrl) &&
+    'spec.auth.issuerUrl: must be an https:// URL without credentials, query and fragment',
   ({ controller: { port } }) =>
     RESERVED_EXTERNAL_PORTS.includes(port) && `spec.controller.port: ${port} is a port of the agent itself`,
   ({ controller: { port } }) =>
@@ -167,8 +175,7 @@ const RULES: readonly Rule[] = [
 
 function isPlainUrl(text: string): boolean {
   const url = URL.parse(text);
-  const isBare = url?.pathname === '/' && !url.username && !url.password && !/[?#]/.test(text);
-  return isBare && /^https?:$/.test(url.protocol);
+  return url !== null && /^https?:$/.test(url.protocol) && !url.username && !url.password && !/[?#]/.test(text);
 }
 
 const isStrong = (password: string): boolean =>

@@ -261,7 +261,12 @@ const nameOf = ({ controlPlane: { name, namespace } = NAMELESS }: LocalRow) => (
 function formerOf(row: LocalRow | undefined): NonNullable<LocalRow['controlPlane']>['former'] {
   const { view, manifest } = row ?? {};
   if (!row || !view || manifest === undefined || row.controlPlane?.isApplying === false) return undefined;
-  return { view, manifest, ...nameOf(row), ...(row.desiredState === 'stopped' && { desiredState: 'stopped' as const }) };
+  return {
+    view,
+    manifest,
+    ...nameOf(row),
+    ...(row.desiredState === 'stopped' && { desiredState: 'stopped' as const }),
+  };
 }
 
 const isReadyLate = (row: LocalRow, status: MicroserviceStatus | undefined): boolean =>
