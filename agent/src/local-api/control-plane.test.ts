@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { temporaryFolder } from '../../../testing/temporary-folder.ts';
-import { isControlPlaneUuid } from '../domain/local-uuid.ts';
+import { isControlPlaneUuid, newControlPlaneUuid } from '../domain/local-uuid.ts';
 import { EngineError } from '../engine-port/error.ts';
 import { until } from '../engines/_contract.ts';
 import { MemoryEngine } from '../engines/memory/_engine.ts';
@@ -215,6 +215,40 @@ test('a prune in an apply leaves the image of what ran', async () => {
   await until('the end of the former one', async () => (await engine.containers()).length === 1);
   expect((await local.ask('POST', '/v1/images:prune')).status).toBe(200);
   expect([...engine.images.keys()].toSorted()).toEqual(['example/control-plane:1', 'example/control-plane:2']);
+});
+
+describe('where the file of its row', () => {
+  const saysSo = async (uuid: string) => {
+    const text = new RegExp(`${uuid}.*deploy its manifest again`);
+    for (const method of ['GET', 'DELETE'] as const)
+      expect(await local.ask(method, '/v1/system/controlplane')).toMatchObject({
+        ...{ status: 404, body: { error: { message: expect.stringMatching(text) } } },
+      });
+    const problem = local.agent.problems.find((each) => each.includes(uuid));
+    expect(problem).toMatch(/its file on this machine is lost|of its file/);
+    expect(problem).not.toContain('ms rm');
+  };
+
+  test('is lost, that is said, and an apply finds it again', async () => {
+    await deploy();
+    const { uuid } = only();
+    const made = (await engine.containers()).map(({ id }) => id);
+    await local[Symbol.asyncDispose]();
+    rows.remove(uuid);
+    await begin();
+    await until('a problem', () => local.agent.problems.some((each) => each.includes(uuid)));
+    await saysSo(uuid);
+    await deploy();
+    expect([only().uuid, (await engine.containers()).map(({ id }) => id)]).toEqual([uuid, made]);
+  });
+
+  test('is damaged and nothing else is known of it, its volumes are found again', async () => {
+    const uuid = newControlPlaneUuid();
+    (rows.unreadable as Map<string, string>).set(uuid, 'it is damaged');
+    await saysSo(uuid);
+    await deploy();
+    expect(only().uuid).toBe(uuid);
+  });
 });
 
 test('an apply that fails leaves a control plane that was stopped', async () => {

@@ -20,6 +20,8 @@ export interface MachineControlPlaneDependencies {
   log: Log;
   own: {
     readonly rows: ReadonlyMap<string, LocalRow>;
+    /** its uuid where its row is lost or damaged */
+    readonly rowlessControlPlane: string | undefined;
     deploy(deployment: Deployment): { row: LocalRow; isOther: boolean };
     change(uuid: string, consequence: string, change: (row: LocalRow) => LocalRow): void;
     remove(uuid: string): void;
@@ -70,11 +72,16 @@ export class MachineControlPlane implements Part<never> {
     return former ? [former.view] : [];
   }
 
-  /** The row. Throws NOT_FOUND where none was deployed. */
+  /** The row. Throws NOT_FOUND where there is none. */
   get(): LocalRow {
     const { row } = this;
-    if (!row) throw new AgentError('NOT_FOUND', 'no control plane was deployed on this machine');
-    return row;
+    if (row) return row;
+    const lost = this.#deps.own.rowlessControlPlane;
+    if (lost === undefined) throw new AgentError('NOT_FOUND', 'no control plane was deployed on this machine');
+    throw new AgentError(
+      'NOT_FOUND',
+      `the file of the control plane of this machine (${lost}) is lost or damaged, and it runs on as it is: deploy its manifest again (skerry-agent deploy -f), which leaves its data`,
+    );
   }
 
   /** Unix s of the last change of its state that this process has seen, or of its row. */

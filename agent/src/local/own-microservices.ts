@@ -161,12 +161,11 @@ export class OwnMicroservices implements Part {
   }
 
   get ownProblems(): string[] {
-    const lost = this.#lost.map((uuid) => `${this.#called(uuid)}: its file on this machine is lost`);
-    const damaged = [...this.#deps.rows.unreadable].map(([uuid, why]) => `${this.#called(uuid)}: of its file ${why}`);
+    const lost = this.#lost.map((uuid) => [uuid, 'its file on this machine is lost'] as const);
+    const damaged = [...this.#deps.rows.unreadable].map(([uuid, why]) => [uuid, `of its file ${why}`] as const);
     return [
       ...[...lost, ...damaged].map(
-        (text) =>
-          `local microservice ${text}. It runs on as it is: deploy it again, or remove it with skerry-agent ms rm`,
+        ([uuid, why]) => `local microservice ${this.#called(uuid)}: ${why}. It runs on as it is: ${whatMends(uuid)}`,
       ),
       ...(this.#saveProblem ? [`local microservices: ${this.#saveProblem}`] : []),
     ];
@@ -234,7 +233,8 @@ export class OwnMicroservices implements Part {
         'CONFLICT',
         `the former ${LOCAL_APPLICATION}.${name} is still being removed; try again soon`,
       );
-    const uuid = before?.uuid ?? this.#lostNamed(name) ?? (controlPlane ? newControlPlaneUuid() : newLocalUuid());
+    const lost = controlPlane ? this.rowlessControlPlane : this.#rowlessNamed(name);
+    const uuid = before?.uuid ?? lost ?? (controlPlane ? newControlPlaneUuid() : newLocalUuid());
     const bare = viewOf(uuid);
     // A container that was made again by an order stays with its count.
     const { rebuildCount = 0 } = before?.view ?? {};
@@ -333,12 +333,18 @@ export class OwnMicroservices implements Part {
     return [...this.rows.values()].find((row) => row.origin !== 'kept' && isSameName(row.name, name));
   }
 
+  get #rowless(): string[] {
+    return [...this.#lost, ...this.#deps.rows.unreadable.keys()];
+  }
+
+  /** The control plane whose row is lost or damaged: a machine has one, whatever else is known of it. */
+  get rowlessControlPlane(): string | undefined {
+    return this.#rowless.find(isControlPlaneUuid);
+  }
+
   /** Deploying what lost its row gives it a row again, and leaves its container. */
-  #lostNamed(name: string): string | undefined {
-    const { rows } = this.#deps;
-    return [...this.#lost, ...rows.unreadable.keys()].find(
-      (uuid) => isLocalUuid(uuid) && isSameName(this.#namesOf(uuid).name, name),
-    );
+  #rowlessNamed(name: string): string | undefined {
+    return this.#rowless.find((uuid) => isLocalUuid(uuid) && isSameName(this.#namesOf(uuid).name, name));
   }
 
   #namesOf(uuid: string): Pick<MicroserviceRecord, 'application' | 'name'> {
@@ -390,5 +396,8 @@ function originOf(uuid: string): LocalRow['origin'] {
   if (isControlPlaneUuid(uuid)) return 'controlplane';
   return isLocalUuid(uuid) ? 'deployed' : 'kept';
 }
+
+const whatMends = (uuid: string): string =>
+  isControlPlaneUuid(uuid) ? 'deploy its manifest again' : 'deploy it again, or remove it with skerry-agent ms rm';
 
 const isSameName = (a: string, b: string): boolean => a.toLowerCase() === b.toLowerCase();
