@@ -195,7 +195,7 @@ export class MachineControlPlane implements Part<never> {
 
   /**
    * Saves the end of an apply that could not be saved. What became ready after its apply had failed counts as an apply that
-   * succeeded: a later one that fails brings it back.
+   * succeeded: a later apply brings it back when it fails.
    */
   #finishApply(): void {
     const { row } = this;
