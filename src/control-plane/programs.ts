@@ -17,7 +17,7 @@ export interface ProgramToRun {
 const ISSUER = 'https://kubernetes.default.svc.cluster.local';
 const MIB = 2 ** 20;
 /** Of etcd: more than the budgets of users allow, less than a small disk has. */
-const QUOTA_BYTES = 2 * 1024 * MIB;
+export const QUOTA_BYTES = 2 * 1024 * MIB;
 
 /** The controllers that there is work for where no pod runs; the garbage collector ends what has lost its owner. */
 const CONTROLLERS = [

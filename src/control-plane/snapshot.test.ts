@@ -1,10 +1,10 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Readable } from 'node:stream';
+import { PassThrough, Readable } from 'node:stream';
 import { expect, test } from 'vitest';
 import { temporaryFolder } from '../../testing/temporary-folder.ts';
-import { layoutOf } from './layout.ts';
+import { layoutOf, restoreFile } from './layout.ts';
 import { restoreSnapshot, takeSnapshot } from './snapshot.ts';
 
 const content = randomBytes(3 * 1024 * 1024 + 7);
@@ -34,7 +34,7 @@ function setUp({ etcdutl = ETCDUTL } = {}) {
     put,
     present: () => readdirSync(data).sort(),
     db: (folder: string) => readFileSync(join(data, folder, 'db')),
-    take: (bytes: Buffer) => takeSnapshot(layout, Readable.from([bytes])),
+    take: (bytes: Buffer, maxBytes?: number) => takeSnapshot(layout, Readable.from([bytes]), maxBytes),
   };
 }
 
@@ -65,6 +65,37 @@ test('a snapshot of which etcdutl makes no data is refused with its reason, and 
     'the snapshot cannot be restored, and nothing was changed: Error: invalid database',
   );
   expect([restoreSnapshot(layout), present(), String(db('etcd'))]).toEqual([false, ['etcd'], 'present']);
+});
+
+test('a snapshot that is larger than any data, or whose input breaks, leaves nothing', async () => {
+  const { layout, present, take } = setUp();
+  await take(snapshot, snapshot.length);
+  restoreSnapshot(layout);
+  await expect(take(snapshot, snapshot.length - 1)).rejects.toThrow(`more than ${snapshot.length - 1} bytes`);
+  const broken = Readable.from(
+    (async function* () {
+      yield snapshot;
+      throw new Error('cut off');
+    })(),
+  );
+  await expect(takeSnapshot(layout, broken)).rejects.toThrow('cut off');
+  expect(present()).toEqual(['etcd']);
+});
+
+test('two restores do not mix, and a start ends one that was cut off', async () => {
+  const { layout, present, take } = setUp();
+  const input = new PassThrough();
+  const first = takeSnapshot(layout, input);
+  await expect(take(snapshot)).rejects.toThrow('another restore is under way');
+  input.end(snapshot);
+  await first;
+  expect(present()).toEqual(['etcd.next']);
+  restoreSnapshot(layout);
+  writeFileSync(restoreFile(layout), 'cut o');
+  await expect(take(snapshot)).rejects.toThrow('restart the control plane');
+  restoreSnapshot(layout);
+  await take(snapshot);
+  expect(present()).toEqual(['etcd', 'etcd.next']);
 });
 
 test('a start that ends between two steps of a restore is followed by a start that ends it', async () => {

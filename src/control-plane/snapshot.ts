@@ -4,9 +4,10 @@ import { createWriteStream, existsSync, openSync, readSync, renameSync, rmSync, 
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import type { Writable } from 'node:stream';
+import type { Readable, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { ETCD_URL, etcdFolder, type Layout, LOOPBACK_PORTS, restoreFile } from './layout.ts';
+import { QUOTA_BYTES } from './programs.ts';
 
 /** Writes a snapshot of etcd, as etcd itself makes it, while it serves. Rejects when it is not complete. */
 export async function writeSnapshot(output: Writable): Promise<void> {
@@ -44,17 +45,19 @@ class SnapshotTail {
 
 const SHA256_BYTES = 32;
 const PIECE = 1024 * 1024;
+/** No data of a control plane is larger: etcd looks at its quota before a write, and may end a little above. */
+const MAX_BYTES = QUOTA_BYTES * 1.25;
 
 /**
  * Makes the data of a snapshot for the next start, once the snapshot is here as a whole and verified. The present data serves on, and a
  * snapshot that cannot be restored leaves nothing.
  */
-export async function takeSnapshot(layout: Layout, input: NodeJS.ReadableStream): Promise<void> {
+export async function takeSnapshot(layout: Layout, input: Readable, maxBytes = MAX_BYTES): Promise<void> {
   const snapshot = restoreFile(layout);
   const { fresh, next } = foldersOf(layout);
-  const file = openSync(snapshot, 'w', 0o600);
+  const file = openAlone(snapshot);
   try {
-    await pipeline(input, createWriteStream(snapshot, { fd: file, flush: true }));
+    await pipeline(input, upTo(maxBytes), createWriteStream(snapshot, { fd: file, flush: true }));
     verifyFile(snapshot);
     makeData(layout, snapshot, fresh);
     rmSync(next, { recursive: true, force: true });
@@ -64,6 +67,26 @@ export async function takeSnapshot(layout: Layout, input: NodeJS.ReadableStream)
     rmSync(snapshot, { force: true });
   }
 }
+
+/** A file that no other process writes: the next start removes what an ended one left. */
+function openAlone(path: string): number {
+  try {
+    return openSync(path, 'wx', 0o600);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    throw new Error('another restore is under way; when it was cut off, restart the control plane and try again');
+  }
+}
+
+const upTo = (maxBytes: number) =>
+  async function* (pieces: AsyncIterable<Buffer>) {
+    let left = maxBytes;
+    for await (const piece of pieces) {
+      left -= piece.length;
+      if (left < 0) throw new Error(`this is no snapshot of a control plane: it has more than ${maxBytes} bytes`);
+      yield piece;
+    }
+  };
 
 /** The folders of a restore beside the data: what is being made, what the next start takes, and what was there before. */
 function foldersOf(layout: Layout) {
