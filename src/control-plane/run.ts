@@ -60,7 +60,10 @@ export async function runControlPlane(deps: RunDependencies, signal: AbortSignal
     }
     if (!until.aborted) {
       if (settings[CERTIFICATE_HOSTS] !== undefined)
-        await writeAuthority(layout, Number(settings.SERVER_PORT ?? PORTS.rest));
+        await writeAuthority(layout, Number(settings.SERVER_PORT ?? PORTS.rest)).catch((error: Error) =>
+          // Only machines that join need it, and the next start writes it.
+          say('The authority of the controller was not written', { error: error.message }),
+        );
       say('The control plane is ready');
     }
     if (!until.aborted) await once(until, 'abort');
