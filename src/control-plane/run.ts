@@ -6,6 +6,7 @@ import { writeAuthority } from './authority.ts';
 import type { Layout } from './layout.ts';
 import { isAnswering } from './probe.ts';
 import { CERTIFICATE_HOSTS, type ProgramToRun, programs } from './programs.ts';
+import { endFullState } from './quota.ts';
 import { renewKeys } from './renewal.ts';
 import { restoreSnapshot } from './snapshot.ts';
 
@@ -57,6 +58,7 @@ export async function runControlPlane(deps: RunDependencies, signal: AbortSignal
       running.push({ program, child });
       child.once('exit', (code, killedBy) => fail(new Error(`${program.name} has ended with ${killedBy ?? code}`)));
       if (program.ready) await becomesReady(program, program.ready, layout, until);
+      if (program.name === 'etcd') await makeRoom(deps, until);
     }
     if (!until.aborted) {
       if (settings[CERTIFICATE_HOSTS] !== undefined)
@@ -84,6 +86,16 @@ function start(program: ProgramToRun, { path, say }: RunDependencies): ChildProc
   });
   say('Started', { program: name });
   return child;
+}
+
+/** A full datastore that stays full still answers reads. */
+async function makeRoom({ say }: RunDependencies, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  try {
+    if (await endFullState(signal)) say('The datastore was full, and has room again');
+  } catch (error) {
+    say('The datastore is full, or does not say', { error: (error as Error).message });
+  }
 }
 
 async function becomesReady(program: ProgramToRun, url: string, layout: Layout, signal: AbortSignal): Promise<void> {
