@@ -57,12 +57,15 @@ test('a renewal that ended between a key and its certificate is followed by one 
   expect(certificate('admin').checkPrivateKey(createPrivateKey(readFileSync(path('admin.key'))))).toBe(true);
 });
 
-test('a renewal that cannot be written leaves the former pair', async () => {
+test('a renewal that cannot be written leaves the former pair, and fails once that has ended', async () => {
   const { layout, path, certificate } = setUp();
   await keepKeys(layout, NOW);
   mkdirSync(path('api-server.crt.new'));
-  await expect(keepKeys(layout, NOW + 310 * DAY)).rejects.toThrow('EISDIR');
+  const refused = await keepKeys(layout, NOW + 310 * DAY);
+  expect(refused).toEqual([expect.stringMatching(/^api-server was not made again: EISDIR/)]);
   expect(certificate('api-server').checkPrivateKey(createPrivateKey(readFileSync(path('api-server.key'))))).toBe(true);
+  expect(Date.parse(certificate('admin').validFrom)).toBe(NOW + 309 * DAY);
+  await expect(keepKeys(layout, NOW + 366 * DAY)).rejects.toThrow('EISDIR');
 });
 
 test('an authority that ends, or that a wrong clock made, is made again with all that it signed', async () => {

@@ -29,30 +29,39 @@ const USERS = {
 } as const satisfies Record<string, Pick<Parameters<Signer['issue']>[0], 'subject' | 'groups'>>;
 export type UserName = keyof typeof USERS;
 
-/** Makes missing keys, and certificates that end soon. Nothing of a key leaves the folder. */
-export async function keepKeys(layout: Layout, now: number): Promise<void> {
+/**
+ * Makes missing keys, and certificates that end soon. Nothing of a key leaves the folder. Resolves to why certificates were not made again
+ * that are still valid; rejects where there is no valid one.
+ */
+export async function keepKeys(layout: Layout, now: number): Promise<readonly string[]> {
   const signer = createSigner();
+  const refused: string[] = [];
   const validity = (days: number) => {
     const second = Math.floor(now / 1000) * 1000;
     return { notBefore: second - EARLIER, notAfter: second + days * DAY };
   };
   const at = (name: string) => keyFile(layout, name);
+  const renew = async (name: string, present: SignedPair | undefined, made: Promise<SignedPair>) => {
+    try {
+      return writePair(at(name), await made);
+    } catch (error) {
+      if (!present || !isValid(present, now)) throw error;
+      refused.push(`${name} was not made again: ${(error as Error).message}`);
+      return present;
+    }
+  };
   const former = readPair(at('authority'));
+  const ofAuthority = { subject: 'skerry-control-plane', names: [], algorithm: 'ECDSA', isAuthority: true } as const;
   const authority =
     former && lasts(former, now)
       ? former
-      : writePair(
-          at('authority'),
-          await signer.issue({
-            ...{ subject: 'skerry-control-plane', names: [], algorithm: 'ECDSA', isAuthority: true },
-            ...validity(AUTHORITY_DAYS),
-          }),
-        );
+      : await renew('authority', former, signer.issue({ ...ofAuthority, ...validity(AUTHORITY_DAYS) }));
   const keep = async (name: string, request: { subject: string; groups?: readonly string[] }, names: SignedNames) => {
-    const present = readPair(at(name));
-    if (present && lasts(present, now) && isSignedBy(present, authority)) return;
+    const found = readPair(at(name));
+    const present = found && isSignedBy(found, authority) ? found : undefined;
+    if (present && lasts(present, now)) return;
     const whole = { ...request, names, algorithm: 'ECDSA', isAuthority: false, ...validity(CERTIFICATE_DAYS) } as const;
-    writePair(at(name), await signer.issue(whole, authority));
+    await renew(name, present, signer.issue(whole, authority));
   };
   await keep('api-server', { subject: 'kube-apiserver' }, [
     { type: 'ip', value: '127.0.0.1' },
@@ -67,15 +76,18 @@ export async function keepKeys(layout: Layout, now: number): Promise<void> {
     const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
     writeWhole({ [at('service-accounts.key')]: String(privateKey.export({ type: 'sec1', format: 'pem' })) });
   }
+  return refused;
 }
 
 type SignedNames = Parameters<Signer['issue']>[0]['names'];
 
-/** Whether a certificate is valid for long enough, by the present clock: the clock may have been another when it was made. */
-function lasts({ cert }: SignedPair, now: number): boolean {
+/** By the present clock, which may have been another when the certificate was made. */
+function isValid({ cert }: SignedPair, now: number, days = 0): boolean {
   const { validFrom, validTo } = new X509Certificate(cert);
-  return Date.parse(validFrom) <= now && Date.parse(validTo) - now > RENEW_DAYS * DAY;
+  return Date.parse(validFrom) <= now && Date.parse(validTo) - now > days * DAY;
 }
+
+const lasts = (pair: SignedPair, now: number): boolean => isValid(pair, now, RENEW_DAYS);
 
 const isSignedBy = ({ cert }: SignedPair, authority: SignedPair): boolean =>
   new X509Certificate(cert).verify(new X509Certificate(authority.cert).publicKey);
