@@ -49,7 +49,7 @@ test('a process that ended between a key and its certificate is followed by a pr
   expect(certificate('api-server').verify(certificate('authority').publicKey)).toBe(true);
 });
 
-test('a renewal that ended between a key and its certificate is followed by one that makes both', async () => {
+test('a renewal that ended between a key and its certificate is followed by a renewal that makes both', async () => {
   const { layout, path, certificate } = setUp();
   await keepKeys(layout, NOW);
   copyFileSync(path('controller.key'), path('admin.key'));

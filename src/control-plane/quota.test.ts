@@ -48,7 +48,7 @@ test('an etcd below its quota is left alone', async () => {
   expect(requests).toEqual([LOOK]);
 });
 
-test('a start that goes on after one that ended in between ends the state too', async () => {
+test('a start after another start that ended in between ends the state too', async () => {
   const { end, requests } = await etcd({ alarms: [NOSPACE], failures: { 'kv/compaction': COMPACTED } });
   expect(await end()).toBe(true);
   expect(requests).toEqual([LOOK, ...FREE, END]);

@@ -82,7 +82,7 @@ test('a snapshot that is larger than any data, or whose input breaks, leaves not
   expect(present()).toEqual(['etcd']);
 });
 
-test('two restores do not mix, and a start ends one that was cut off', async () => {
+test('two restores do not mix, and a start removes a restore that was cut off', async () => {
   const { layout, present, take } = setUp();
   const input = new PassThrough();
   const first = takeSnapshot(layout, input);

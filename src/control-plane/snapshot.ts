@@ -88,7 +88,7 @@ const upTo = (maxBytes: number) =>
     }
   };
 
-/** The folders of a restore beside the data: what is being made, what the next start takes, and what was there before. */
+/** The folders of a restore beside the data: data in the making, data for the next start, and former data. */
 function foldersOf(layout: Layout) {
   const folder = etcdFolder(layout);
   return { folder, fresh: `${folder}.fresh`, next: `${folder}.next`, former: `${folder}.former` };
@@ -125,7 +125,7 @@ const STEPS: Steps = { remove: (path) => rmSync(path, { recursive: true, force: 
 
 /**
  * Puts the data of a snapshot that was taken in place of the present data, which stays beside it as `etcd.former`. A process that ends in
- * between is followed by a start that goes on where it ended.
+ * between is followed by a start that continues where it ended.
  */
 export function restoreSnapshot(layout: Layout, { remove, rename }: Steps = STEPS): boolean {
   const { folder, fresh, next, former } = foldersOf(layout);
