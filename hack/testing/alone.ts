@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { ROOT } from '../paths.ts';
 
 /** What measures or changes the whole process. */
-const OF_THE_PROCESS = /process\.(memoryUsage|cpuUsage)|\b(startCallCounter|expectShortTurns)\(|vi\.stubEnv\(/;
+const OF_THE_PROCESS = /process\.(memoryUsage|cpuUsage)|\b(startCallCounter|expectShortTurns|tooSlow)\(|vi\.stubEnv\(/;
 
 /** The files of these tests that need a process of their own: they measure or change it. */
 export const filesAlone = (include: readonly string[], exclude: readonly string[]): string[] =>

@@ -11,7 +11,7 @@ const listen = async () => {
 test('virtual time that moves beside a socket without a word about its timers is an error', async () => {
   const time = createVirtualTime(0);
   await listen();
-  await expect(time.advance(1_000)).rejects.toThrow(/beside TCPServerWrap.*say how many \{ timers \}/);
+  await expect(time.advance(1_000)).rejects.toThrow(/beside .*TCPServerWrap.*say how many \{ timers \}/);
   expect(time.now).toBe(0);
   await time.advance(1_000, { timers: 0 });
   expect(time.now).toBe(1_000);

@@ -69,7 +69,7 @@ test('a version that was carried out at an unknown time gives no key', async () 
   const { versionTime: _time, ...status } = node.status ?? {};
   replica.stores.nodes.observe({
     ...node,
-    metadata: { ...node.metadata, resourceVersion: '1000' },
+    metadata: { ...node.metadata, resourceVersion: '1000000000' },
     status,
   } as EdgeNode);
   expect((await replica.as(node, key, 'GET', '/version', { thirdParty: true })).status).toBe(404);
