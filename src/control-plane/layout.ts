@@ -27,5 +27,5 @@ export const etcdFolder = ({ data }: Layout): string => join(data, 'etcd');
 export const keyFile = ({ data }: Layout, name: string): string => join(data, 'keys', name);
 /** The authority of the certificate that the controller made for itself: what machines that join are to trust. */
 export const authorityFile = ({ data }: Layout): string => join(data, 'ca.crt');
-/** A snapshot of etcd that the next start takes in place of the data. */
+/** A snapshot of etcd while a restore reads it. */
 export const restoreFile = ({ data }: Layout): string => join(data, 'restore.snapshot');

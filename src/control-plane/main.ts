@@ -50,7 +50,10 @@ async function run(): Promise<void> {
 
 const COMMANDS: Readonly<Record<string, () => Promise<void> | void>> = {
   run,
-  keys: async () => (await import('./keys.ts')).keepKeys(layout, Date.now()),
+  keys: async () => {
+    for (const error of await (await import('./keys.ts')).keepKeys(layout, Date.now()))
+      say('A certificate stays', { error });
+  },
   install: async () => (await import('./install.ts')).install(layout, AbortSignal.timeout(INSTALL_MS)),
   snapshot: async () => (await import('./snapshot.ts')).writeSnapshot(process.stdout),
   restore: async () => {

@@ -27,6 +27,10 @@ test('etcd and the API server of a control plane listen on the loopback alone', 
   }
 });
 
+test('an etcd that has reached its quota is ready, so that the start makes room in it', () => {
+  expect(all[0]?.ready).toBe('http://127.0.0.1:2379/health?exclude=NOSPACE');
+});
+
 test('only the controller has its settings, and no argument has one', () => {
   const withSetting = all.filter(({ env }) => Object.values(env).includes('canary'));
   expect(withSetting.map(({ name }) => name)).toEqual(['controller']);

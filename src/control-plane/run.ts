@@ -6,13 +6,13 @@ import { writeAuthority } from './authority.ts';
 import type { Layout } from './layout.ts';
 import { isAnswering } from './probe.ts';
 import { CERTIFICATE_HOSTS, type ProgramToRun, programs } from './programs.ts';
+import { endFullState } from './quota.ts';
+import { renewKeys } from './renewal.ts';
 import { restoreSnapshot } from './snapshot.ts';
 
 /** A program has so long to become ready, ms: a slow disk, or a long log of etcd. */
 const READY_MS = 600_000;
 const LOOK_MS = 100;
-/** Certificates are looked at so often, ms. */
-const KEYS_EVERY = 24 * 3600 * 1000;
 
 export interface RunDependencies {
   layout: Layout;
@@ -42,6 +42,13 @@ export async function runControlPlane(deps: RunDependencies, signal: AbortSignal
   const over = new AbortController();
   const until = AbortSignal.any([signal, over.signal]);
   let failure: Error | undefined;
+  const fail = (error: Error) => {
+    if (until.aborted) return;
+    failure = error;
+    over.abort();
+  };
+  // From now on: the clock may be set while the programs start.
+  renewKeys(deps, until).catch(fail);
   try {
     for (const program of programs(layout, settings)) {
       if (until.aborted) break;
@@ -49,22 +56,19 @@ export async function runControlPlane(deps: RunDependencies, signal: AbortSignal
       if (program.name === 'kube-controller-manager') await command('install');
       const child = start(program, deps);
       running.push({ program, child });
-      child.once('exit', (code, killedBy) => {
-        if (until.aborted) return;
-        failure = new Error(`${program.name} has ended with ${killedBy ?? code}`);
-        over.abort();
-      });
+      child.once('exit', (code, killedBy) => fail(new Error(`${program.name} has ended with ${killedBy ?? code}`)));
       if (program.ready) await becomesReady(program, program.ready, layout, until);
+      if (program.name === 'etcd') await makeRoom(deps, until);
     }
     if (!until.aborted) {
       if (settings[CERTIFICATE_HOSTS] !== undefined)
-        await writeAuthority(layout, Number(settings.SERVER_PORT ?? PORTS.rest));
+        await writeAuthority(layout, Number(settings.SERVER_PORT ?? PORTS.rest)).catch((error: Error) =>
+          // Only machines that join need it, and the next start writes it.
+          say('The authority of the controller was not written', { error: error.message }),
+        );
       say('The control plane is ready');
     }
-    while (!until.aborted) {
-      await sleep(KEYS_EVERY, until);
-      if (!until.aborted) await command('keys');
-    }
+    if (!until.aborted) await once(until, 'abort');
   } finally {
     over.abort();
     for (const each of running.reverse()) await end(each);
@@ -82,6 +86,16 @@ function start(program: ProgramToRun, { path, say }: RunDependencies): ChildProc
   });
   say('Started', { program: name });
   return child;
+}
+
+/** A full datastore that stays full still answers reads. */
+async function makeRoom({ say }: RunDependencies, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  try {
+    if (await endFullState(signal)) say('The datastore was full, and has room again');
+  } catch (error) {
+    say('The datastore is full, or does not say', { error: (error as Error).message });
+  }
 }
 
 async function becomesReady(program: ProgramToRun, url: string, layout: Layout, signal: AbortSignal): Promise<void> {

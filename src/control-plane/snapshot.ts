@@ -1,12 +1,13 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { createWriteStream, existsSync, mkdirSync, openSync, readSync, renameSync, rmSync, statSync } from 'node:fs';
+import { createWriteStream, existsSync, openSync, readSync, renameSync, rmSync, statSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import type { Writable } from 'node:stream';
+import type { Readable, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { ETCD_URL, etcdFolder, type Layout, LOOPBACK_PORTS, restoreFile } from './layout.ts';
+import { QUOTA_BYTES } from './programs.ts';
 
 /** Writes a snapshot of etcd, as etcd itself makes it, while it serves. Rejects when it is not complete. */
 export async function writeSnapshot(output: Writable): Promise<void> {
@@ -44,18 +45,66 @@ class SnapshotTail {
 
 const SHA256_BYTES = 32;
 const PIECE = 1024 * 1024;
+/** No data of a control plane is larger: etcd looks at its quota before a write, and may end a little above. */
+const MAX_BYTES = QUOTA_BYTES * 1.25;
 
-/** Takes a snapshot for the next start, once it is here as a whole and verified. */
-export async function takeSnapshot(layout: Layout, input: NodeJS.ReadableStream): Promise<void> {
-  const partial = `${restoreFile(layout)}.partial`;
-  await pipeline(input, createWriteStream(partial, { mode: 0o600, flush: true }));
+/**
+ * Makes the data of a snapshot for the next start, once the snapshot is here as a whole and verified. The present data serves on, and a
+ * snapshot that cannot be restored leaves nothing.
+ */
+export async function takeSnapshot(layout: Layout, input: Readable, maxBytes = MAX_BYTES): Promise<void> {
+  const snapshot = restoreFile(layout);
+  const { fresh, next } = foldersOf(layout);
+  const file = openAlone(snapshot);
   try {
-    verifyFile(partial);
-  } catch (error) {
-    rmSync(partial);
-    throw error;
+    await pipeline(input, upTo(maxBytes), createWriteStream(snapshot, { fd: file, flush: true }));
+    verifyFile(snapshot);
+    makeData(layout, snapshot, fresh);
+    rmSync(next, { recursive: true, force: true });
+    renameSync(fresh, next);
+  } finally {
+    rmSync(fresh, { recursive: true, force: true });
+    rmSync(snapshot, { force: true });
   }
-  renameSync(partial, restoreFile(layout));
+}
+
+/** A file that no other process writes: the next start removes what an ended one left. */
+function openAlone(path: string): number {
+  try {
+    return openSync(path, 'wx', 0o600);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    throw new Error('another restore is under way; when it was cut off, restart the control plane and try again');
+  }
+}
+
+const upTo = (maxBytes: number) =>
+  async function* (pieces: AsyncIterable<Buffer>) {
+    let left = maxBytes;
+    for await (const piece of pieces) {
+      left -= piece.length;
+      if (left < 0) throw new Error(`this is no snapshot of a control plane: it has more than ${maxBytes} bytes`);
+      yield piece;
+    }
+  };
+
+/** The folders of a restore beside the data: data in the making, data for the next start, and former data. */
+function foldersOf(layout: Layout) {
+  const folder = etcdFolder(layout);
+  return { folder, fresh: `${folder}.fresh`, next: `${folder}.next`, former: `${folder}.former` };
+}
+
+function makeData(layout: Layout, snapshot: string, fresh: string): void {
+  rmSync(fresh, { recursive: true, force: true });
+  const peer = `http://127.0.0.1:${LOOPBACK_PORTS.etcdPeer}`;
+  const args = [
+    ...['snapshot', 'restore', snapshot, '--data-dir', fresh, '--name', 'default'],
+    ...['--initial-cluster', `default=${peer}`, '--initial-advertise-peer-urls', peer],
+  ];
+  const { status, stderr, error } = spawnSync(join(layout.programs, 'etcdutl'), args, { encoding: 'utf8' });
+  // Above its last line is its log.
+  const reason = error?.message ?? stderr.trim().split('\n').at(-1);
+  if (status !== 0) throw new Error(`the snapshot cannot be restored, and nothing was changed: ${reason}`);
 }
 
 function verifyFile(path: string): void {
@@ -67,27 +116,26 @@ function verifyFile(path: string): void {
   tail.verify();
 }
 
+/** What a restore changes; tests stop it between two steps. */
+interface Steps {
+  remove(path: string): void;
+  rename(from: string, to: string): void;
+}
+const STEPS: Steps = { remove: (path) => rmSync(path, { recursive: true, force: true }), rename: renameSync };
+
 /**
  * Puts the data of a snapshot that was taken in place of the present data, which stays beside it as `etcd.former`. A process that ends in
- * between leaves the snapshot, and the next start does it again.
+ * between is followed by a start that continues where it ended.
  */
-export function restoreSnapshot(layout: Layout): boolean {
-  const snapshot = restoreFile(layout);
-  if (!existsSync(snapshot)) return false;
-  const folder = etcdFolder(layout);
-  const [fresh, former] = [`${folder}.fresh`, `${folder}.former`];
-  rmSync(fresh, { recursive: true, force: true });
-  const peer = `http://127.0.0.1:${LOOPBACK_PORTS.etcdPeer}`;
-  const args = [
-    ...['snapshot', 'restore', snapshot, '--data-dir', fresh, '--name', 'default'],
-    ...['--initial-cluster', `default=${peer}`, '--initial-advertise-peer-urls', peer],
-  ];
-  const { status, stderr, error } = spawnSync(join(layout.programs, 'etcdutl'), args, { encoding: 'utf8' });
-  if (status !== 0) throw new Error(`the snapshot was not restored: ${error?.message ?? stderr}`);
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  rmSync(former, { recursive: true, force: true });
-  renameSync(folder, former);
-  renameSync(fresh, folder);
-  rmSync(snapshot);
+export function restoreSnapshot(layout: Layout, { remove, rename }: Steps = STEPS): boolean {
+  const { folder, fresh, next, former } = foldersOf(layout);
+  // Of a restore that ended in between.
+  for (const leftover of [restoreFile(layout), fresh]) remove(leftover);
+  if (!existsSync(next)) return false;
+  if (existsSync(folder)) {
+    remove(former);
+    rename(folder, former);
+  }
+  rename(next, folder);
   return true;
 }
