@@ -1,8 +1,9 @@
 import { execFileSync } from 'node:child_process';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
-import { exists, listDirectory, makeDirectory, readText, writeDurably } from '../../../machine/disk.ts';
+import { exists, listDirectory, readText, writeDurably } from '../../../machine/disk.ts';
 import { containerdConfig, containerdVersionIn, knowsCdi } from './config.ts';
+import { makeContainerdFolders } from './folders.ts';
 import { networkList, podNetwork, subnetIn } from './network.ts';
 import { type ContainerdParts, containerdParts, type FoundPrograms, PLUGIN_FOLDERS, PROGRAM_FOLDERS } from './parts.ts';
 import { PAUSE_IMAGE } from './pause-image.ts';
@@ -38,8 +39,7 @@ export function prepareContainerd(options: PrepareOptions): StartedContainerd & 
   const version = containerdVersionIn(text);
   if (!version) throw new Error(`${parts.containerd} --version has no version: ${text.slice(0, 200)}`);
 
-  for (const folder of [places.root, places.state]) makeDirectory(folder, 0o711);
-  for (const folder of [places.networks, places.registries]) makeDirectory(folder, 0o755);
+  makeContainerdFolders(places);
   const listFile = join(places.networks, '10-containers.conflist');
   const network = podNetwork(places.network, {
     asked: bridgeCidr,
