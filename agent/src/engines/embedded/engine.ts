@@ -23,7 +23,7 @@ import { endContainerExec, startContainerExec } from './exec.ts';
 import { HealthProbes } from './health-probes.ts';
 import { ImageStore, inUse, namesToRemove, sortedNames } from './image-store.ts';
 import { importArchive } from './load-images.ts';
-import { isLogFull, readLogFiles, replaceLog } from './log-file.ts';
+import { boundLog, readLogFiles } from './log-file.ts';
 import type { StartedContainerd } from './machine/started.ts';
 import { startedAt } from './machine/started.ts';
 import { ensurePause } from './pause.ts';
@@ -442,15 +442,15 @@ export class EmbeddedEngine implements CompleteEngine {
     for (const record of this.#logs) await this.#boundLog(record);
   }
 
-  /** Begins another file where the log has reached its size. */
+  /** A log that cannot be bounded does not keep others from it: the next look tries again. */
   async #boundLog({ id, spec, run }: ContainerRecord): Promise<void> {
-    const path = this.#at.places.log(id);
-    const bytes = (spec.fields.logSize || LOG_SIZE) * MIB;
-    if (!isLogFull(path, bytes)) return;
-    replaceLog(path, bytes);
-    const containerId = run.containerId ?? '';
-    // A container that has ended has no log to open again.
-    await this.#containerd.call(CRI.reopenLog, { containerId }).catch(() => {});
+    const { containerId = '' } = run;
+    await boundLog(this.#at.places.log(id), {
+      bytes: (spec.fields.logSize || LOG_SIZE) * MIB,
+      isRunning: this.#statuses.get(containerId)?.state === CONTAINER_STATES.running,
+      // A container that has ended has no log to open again.
+      reopen: async () => void (await this.#containerd.call(CRI.reopenLog, { containerId }).catch(() => {})),
+    }).catch(() => {});
   }
 
   get #at(): Connected {
