@@ -1,4 +1,4 @@
-import { appendFileSync, existsSync, readFileSync, rmSync, statSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, readdirSync, readFileSync, readlinkSync, rmSync, statSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
@@ -22,6 +22,15 @@ async function bounded(path: string, bytes: number, isRunning = false): Promise<
   await boundLog(path, { bytes, isRunning, reopen });
   return isOpened;
 }
+/** How many files of a log this process has open. */
+const filesOpen = (path: string) =>
+  readdirSync('/proc/self/fd').filter((descriptor) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${descriptor}`).startsWith(path);
+    } catch {
+      return false;
+    }
+  }).length;
 const MIB = 1024 * 1024;
 
 async function read(path: string, options: Partial<LogOptions> = {}, isRunning = ended): Promise<string[]> {
@@ -91,6 +100,30 @@ describe('the log of a container', () => {
       return look < 4;
     };
     expect(await read(path, { tail: 1, follow: true }, isRunning)).toEqual(['2', '3', '4', '5', '6']);
+  });
+
+  test('a followed log holds no more than two files open, however often it is replaced', async () => {
+    const path = newLog(row('0'));
+    const open: number[] = [];
+    const isRunning = async () => {
+      open.push(filesOpen(path));
+      await bounded(path, statSync(path).size);
+      writeFileSync(path, row(`${open.length}`));
+      return open.length < 5;
+    };
+    expect(await read(path, { follow: true }, isRunning)).toEqual(['0', '1', '2', '3', '4', '5']);
+    expect(Math.max(...open)).toBeLessThanOrEqual(2);
+    expect(filesOpen(path)).toBe(0);
+  });
+
+  test('a long log is read in turns with the rest of the agent', async () => {
+    const path = newLog(row('x').repeat(10_000));
+    let isTaken = false;
+    setImmediate(() => {
+      isTaken = true;
+    });
+    expect(await read(path, { since: Date.parse('2027-01-01') })).toEqual([]);
+    expect(isTaken).toBe(true);
   });
 
   test('a log that grew far beyond its size keeps its last whole lines', async () => {

@@ -1,5 +1,5 @@
 import { closeSync, existsSync, fstatSync, openSync, readSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { lastLines } from '../../domain/last-lines.ts';
 import type { LogLine, LogOptions } from '../../engine-port/logs.ts';
 
@@ -33,7 +33,11 @@ export async function* readLogFiles(
     const lines = new LineReader();
     async function* present(): AsyncGenerator<LogLine> {
       for (const file of files)
-        for (const piece of piecesOf(file)) for (const line of lines.add(piece)) if (isAsked(line)) yield line;
+        for (const piece of piecesOf(file)) {
+          for (const line of lines.add(piece)) if (isAsked(line)) yield line;
+          // A log may have a GiB of which nothing is asked for.
+          await nextTurn();
+        }
     }
     if (tail === Infinity) yield* present();
     else yield* await lastLines(present(), tail);
@@ -47,6 +51,8 @@ export async function* readLogFiles(
       for (const next = openNext(path, files); next; ) {
         files.push(next);
         yield* present();
+        // Open, it would keep its place on the disk.
+        for (const { descriptor } of files.splice(0, files.length - 1)) closeSync(descriptor);
         break;
       }
       if (!isLast) await sleep(LOOK_EVERY, undefined, { signal });
