@@ -21,7 +21,7 @@ import { isCode } from './errors.ts';
 import { seenEvents } from './events.ts';
 import { endContainerExec, startContainerExec } from './exec.ts';
 import { HealthProbes } from './health-probes.ts';
-import { ImageStore, inUse, namesToRemove, sortedNames } from './image-store.ts';
+import { ImageStore, inUse, sortedNames } from './image-store.ts';
 import { importArchive } from './load-images.ts';
 import { boundLog, readLogFiles } from './log-file.ts';
 import type { StartedContainerd } from './machine/started.ts';
@@ -232,18 +232,11 @@ export class EmbeddedEngine implements CompleteEngine {
 
   async removeImage(selector: string, signal?: AbortSignal): Promise<void> {
     const { images } = this.#at;
-    const found = await images.find(selector, signal);
-    if (!found) return;
-    const all = await images.list(signal);
-    const names = all.find(({ content }) => content.id === found.content.id)?.names ?? [];
-    const gone = namesToRemove(selector.startsWith('sha256:') ? selector : found.name, names);
-    const uses = (await this.imageUses(signal)).filter(({ imageId }) => imageId === found.content.id);
-    if (gone.length === names.length && uses.length > 0)
-      throw inUse(
-        selector,
-        uses.map(({ container }) => container),
-      );
-    for (const name of gone) await images.unname(name, signal);
+    const { names, lastOf } = await images.removalOf(selector, signal);
+    const all = lastOf === undefined ? [] : await this.imageUses(signal);
+    const users = all.filter(({ imageId }) => imageId === lastOf).map(({ container }) => container);
+    if (users.length > 0) throw inUse(selector, users);
+    for (const name of names) await images.unname(name, signal);
   }
 
   async imageBytes(id: string, signal?: AbortSignal): Promise<number | undefined> {
