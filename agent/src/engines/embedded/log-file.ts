@@ -132,7 +132,7 @@ export class LineReader {
   }
 }
 
-export interface LogBound {
+interface LogBound {
   /** of each of the two files */
   bytes: number;
   isRunning: boolean;
