@@ -45,9 +45,8 @@ export function prepareContainerd(options: PrepareOptions): StartedContainerd & 
     asked: bridgeCidr,
     former: subnetIn(readText(listFile)),
     used: usedNetworks(places.network),
+    isMade: exists(join('/sys/class/net', places.network)),
   });
-  if (!network)
-    throw new Error('every network that containers could have overlaps with one of this machine: set bridgeCidr');
   writeDurably(listFile, JSON.stringify(networkList(network, join(places.root, 'addresses')), undefined, 2), 0o644);
   writeDurably(
     places.config,
