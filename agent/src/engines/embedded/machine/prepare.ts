@@ -44,7 +44,7 @@ export function prepareContainerd(options: PrepareOptions): StartedContainerd & 
   const network = podNetwork(places.network, {
     asked: bridgeCidr,
     former: subnetIn(readText(listFile)),
-    used: usedNetworks(places.network),
+    ...usedNetworks(places.network),
     isMade: exists(join('/sys/class/net', places.network)),
   });
   writeDurably(listFile, JSON.stringify(networkList(network, join(places.root, 'addresses')), undefined, 2), 0o644);
@@ -80,10 +80,10 @@ function partsOf(containerd: string | undefined): ContainerdParts {
 }
 
 /** The networks of this machine but the one of the containers themselves. */
-function usedNetworks(bridge: string): string[] {
+function usedNetworks(bridge: string): { addresses: string[]; routes: string[] } {
   const addresses = Object.entries(networkInterfaces()).flatMap(([name, each]) =>
     name === bridge ? [] : (each ?? []).flatMap(({ cidr, family }) => (family === 'IPv4' && cidr ? [cidr] : [])),
   );
   const routes = (readText('/proc/net/route') ?? '').split('\n').filter((line) => !line.startsWith(`${bridge}\t`));
-  return [...addresses, ...networksIn(routes.join('\n'))];
+  return { addresses, routes: networksIn(routes.join('\n')) };
 }
