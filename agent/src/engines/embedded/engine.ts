@@ -356,6 +356,7 @@ export class EmbeddedEngine implements CompleteEngine {
 
   async remove(id: string, signal?: AbortSignal): Promise<void> {
     await this.#at.runs.remove(id, signal);
+    this.#at.health.forget(id);
   }
 
   checkHealth(id: string, _since: number, signal?: AbortSignal): Promise<void> {
