@@ -21,9 +21,9 @@ import { isCode } from './errors.ts';
 import { seenEvents } from './events.ts';
 import { endContainerExec, startContainerExec } from './exec.ts';
 import { HealthProbes } from './health-probes.ts';
-import { ImageStore, inUse, namesToRemove, sortedNames } from './image-store.ts';
+import { ImageStore, inUse, sortedNames } from './image-store.ts';
 import { importArchive } from './load-images.ts';
-import { isLogFull, readLogFiles, replaceLog } from './log-file.ts';
+import { boundLog, readLogFiles } from './log-file.ts';
 import type { StartedContainerd } from './machine/started.ts';
 import { startedAt } from './machine/started.ts';
 import { ensurePause } from './pause.ts';
@@ -232,18 +232,11 @@ export class EmbeddedEngine implements CompleteEngine {
 
   async removeImage(selector: string, signal?: AbortSignal): Promise<void> {
     const { images } = this.#at;
-    const found = await images.find(selector, signal);
-    if (!found) return;
-    const all = await images.list(signal);
-    const names = all.find(({ content }) => content.id === found.content.id)?.names ?? [];
-    const gone = namesToRemove(selector.startsWith('sha256:') ? selector : found.name, names);
-    const uses = (await this.imageUses(signal)).filter(({ imageId }) => imageId === found.content.id);
-    if (gone.length === names.length && uses.length > 0)
-      throw inUse(
-        selector,
-        uses.map(({ container }) => container),
-      );
-    for (const name of gone) await images.unname(name, signal);
+    const { names, lastOf } = await images.removalOf(selector, signal);
+    const all = lastOf === undefined ? [] : await this.imageUses(signal);
+    const users = all.filter(({ imageId }) => imageId === lastOf).map(({ container }) => container);
+    if (users.length > 0) throw inUse(selector, users);
+    for (const name of names) await images.unname(name, signal);
   }
 
   async imageBytes(id: string, signal?: AbortSignal): Promise<number | undefined> {
@@ -363,6 +356,7 @@ export class EmbeddedEngine implements CompleteEngine {
 
   async remove(id: string, signal?: AbortSignal): Promise<void> {
     await this.#at.runs.remove(id, signal);
+    this.#at.health.forget(id);
   }
 
   checkHealth(id: string, _since: number, signal?: AbortSignal): Promise<void> {
@@ -442,15 +436,15 @@ export class EmbeddedEngine implements CompleteEngine {
     for (const record of this.#logs) await this.#boundLog(record);
   }
 
-  /** Begins another file where the log has reached its size. */
+  /** A log that cannot be bounded does not keep others from it: the next look tries again. */
   async #boundLog({ id, spec, run }: ContainerRecord): Promise<void> {
-    const path = this.#at.places.log(id);
-    const bytes = (spec.fields.logSize || LOG_SIZE) * MIB;
-    if (!isLogFull(path, bytes)) return;
-    replaceLog(path, bytes);
-    const containerId = run.containerId ?? '';
-    // A container that has ended has no log to open again.
-    await this.#containerd.call(CRI.reopenLog, { containerId }).catch(() => {});
+    const { containerId = '' } = run;
+    await boundLog(this.#at.places.log(id), {
+      bytes: (spec.fields.logSize || LOG_SIZE) * MIB,
+      isRunning: this.#statuses.get(containerId)?.state === CONTAINER_STATES.running,
+      // A container that has ended has no log to open again.
+      reopen: async () => void (await this.#containerd.call(CRI.reopenLog, { containerId }).catch(() => {})),
+    }).catch(() => {});
   }
 
   get #at(): Connected {

@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto';
+import { constants } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { EngineError } from '../../engine-port/error.ts';
 import type { ExecOptions, ExecProcess, StartedProgram } from '../../engine-port/exec.ts';
 import type { LogLine } from '../../engine-port/logs.ts';
@@ -15,6 +17,12 @@ import { CONTAINERD, TASK_STATES } from './wire/containerd.ts';
 /** Ctrl-D: how the input of a terminal ends. */
 const END_OF_TRANSMISSION = '\x04';
 const PROCESS_TYPE = 'types.containerd.io/opencontainers/runtime-spec/1/Process';
+
+/** ms until a program that ignores a hangup is ended by force, and between looks whether it has ended. */
+const GRACE = 2000;
+const LOOK_EVERY = 50;
+/** ms until a containerd that is away is asked again for the end of a program. */
+const ASK_AGAIN = 250;
 
 export interface ExecContext {
   containerd: Containerd;
@@ -45,7 +53,9 @@ export async function startContainerExec(
   // Who reads or writes gets the error; without a listener it would end the process.
   input.on('error', () => {});
   const outputs = pipes.slice(1).map(readingEnd);
+  let isOpen = true;
   const release = () => {
+    isOpen = false;
     input.destroy();
     for (const output of outputs) output.close();
     removeFifos(pipes);
@@ -62,10 +72,12 @@ export async function startContainerExec(
       },
       { signal },
     );
-    ended = exitOf(containerd, target);
+    ended = exitOf(containerd, target, () => isOpen);
     await containerd.call(CONTAINERD.startProcess, target, { signal });
   } catch (error) {
     release();
+    // It may have started when the answer was not awaited any more.
+    await endContainerExec(containerd, target).catch(() => {});
     await containerd.call(CONTAINERD.deleteProcess, target).catch(() => {});
     throw error;
   }
@@ -105,14 +117,39 @@ export async function startContainerExec(
   };
 }
 
-/** Ends a program, and what it has started. */
+/**
+ * Ends a program, and what it has started. containerd sends the signals beside the agent: a unit may not let the agent signal
+ * processes of other users.
+ */
 export async function endContainerExec(
   containerd: Containerd,
   { containerId, execId }: { containerId: string; execId: StartedProgram['id'] },
+  grace = GRACE,
 ): Promise<void> {
-  const pid = await processOf(containerd, { containerId, execId });
+  const target = { containerId, execId };
+  const pid = await processOf(containerd, target);
+  if (pid === undefined) return;
+  await signalProgram(containerd, target, constants.signals.SIGHUP);
   const neighbour = await processOf(containerd, { containerId, execId: '' });
-  if (pid !== undefined && neighbour !== undefined) await endProgram(pid, neighbour);
+  if (neighbour !== undefined) await endProgram(pid, neighbour);
+  for (let waited = 0; waited < grace; waited += LOOK_EVERY) {
+    if ((await processOf(containerd, target)) === undefined) return;
+    await sleep(LOOK_EVERY);
+  }
+  await signalProgram(containerd, target, constants.signals.SIGKILL);
+}
+
+async function signalProgram(
+  containerd: Containerd,
+  target: { containerId: string; execId: string },
+  signal: number,
+): Promise<void> {
+  try {
+    await containerd.call(CONTAINERD.kill, { ...target, signal });
+  } catch (error) {
+    // It has ended meanwhile.
+    if (!isCode(error, 'NotFound')) throw error;
+  }
 }
 
 /** The process of a program as the machine numbers it; undefined when it does not run. */
@@ -129,15 +166,22 @@ async function processOf(
   }
 }
 
-/** The exit code of a program, when it has ended; undefined where the engine was away meanwhile. */
-async function exitOf(
+/**
+ * The exit code of a program, when it has ended. A containerd that starts again is asked again while the pipes of the
+ * program are open, which do not go through it; undefined where it does not know the program.
+ */
+export async function exitOf(
   containerd: Containerd,
   target: { containerId: string; execId: string },
+  isOpen: () => boolean,
 ): Promise<number | undefined> {
-  try {
-    return (await containerd.call(CONTAINERD.wait, target, { deadline: 0 })).exitStatus;
-  } catch {
-    return undefined;
+  for (;;) {
+    try {
+      return (await containerd.call(CONTAINERD.wait, target, { deadline: 0 })).exitStatus;
+    } catch (error) {
+      if (!isCode(error, 'Unavailable') || !isOpen()) return undefined;
+    }
+    await sleep(ASK_AGAIN, undefined, { ref: false });
   }
 }
 

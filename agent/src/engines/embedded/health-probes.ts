@@ -1,6 +1,6 @@
 import type { Container } from '../../engine-port/container.ts';
 import type { Containerd } from './client.ts';
-import { afterCheck, checkEvery, healthOf, type Probe, probeOf } from './health.ts';
+import { afterCheck, checkEvery, healthOf, outputOf, type Probe, probeOf } from './health.ts';
 import { endOf } from './read-container.ts';
 import type { ContainerRecords, HealthRecord } from './record.ts';
 import type { RecordRuns } from './runs.ts';
@@ -50,6 +50,11 @@ export class HealthProbes {
     if (isNews) await runs.change(id, (each) => (each.attempt === run.attempt ? { ...each, health } : each));
   }
 
+  /** Drops what is known of a record that was removed. */
+  forget(id: string): void {
+    this.#last.delete(id);
+  }
+
   async #probe(
     containerId: string,
     { command, timeout }: Probe,
@@ -58,8 +63,8 @@ export class HealthProbes {
     const request = { containerId, command, timeout: Math.ceil(timeout / SECOND) };
     const options = { signal, deadline: timeout + 10 * SECOND };
     try {
-      const { exitCode, stdout, stderr } = await this.#options.containerd.call(CRI.execSync, request, options);
-      return { exitCode, output: Buffer.concat([stdout, stderr]).toString() };
+      const answer = await this.#options.containerd.call(CRI.execSync, request, options);
+      return { exitCode: answer.exitCode, output: outputOf(answer) };
     } catch (error) {
       signal?.throwIfAborted();
       return { exitCode: -1, output: error instanceof Error ? error.message : String(error) };

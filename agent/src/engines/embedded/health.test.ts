@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { afterCheck, checkEvery, healthOf, type Probe, probeOf } from './health.ts';
+import { afterCheck, checkEvery, healthOf, outputOf, type Probe, probeOf } from './health.ts';
 
 const probe = probeOf({ test: ['CMD', 'true'], interval: 10, retries: 2 }) as Probe;
 const fresh = healthOf({ name: 'n', attempt: 1 });
@@ -52,6 +52,12 @@ describe('health', () => {
     expect(checkEvery(patient, before, 0, 59_999)).toBe(1000);
     expect(checkEvery(patient, before, 0, 60_000)).toBe(10_000);
     expect(checkEvery(patient, { ...before, status: 'healthy' }, 0, 1)).toBe(10_000);
+  });
+
+  test('of what a check prints, the beginning alone is kept', () => {
+    const outputs = { stdout: Buffer.from('ä'.repeat(100_000)), stderr: Buffer.from('more') };
+    expect(outputOf(outputs)).toBe('ä'.repeat(2048));
+    expect(outputOf({ ...outputs, stdout: Buffer.from('some ') })).toBe('some more');
   });
 
   test('health of an earlier run says nothing about this run', () => {

@@ -33,6 +33,14 @@ export function probeOf(check: HealthCheck | undefined): Probe | undefined {
   };
 }
 
+/** The beginning of what a check printed, of which UTF-8 has at most four bytes for each character that is kept. Pure. */
+export function outputOf({ stdout, stderr }: { stdout: Buffer; stderr: Buffer }): string {
+  const beginning = [stdout, stderr].map((each) => each.subarray(0, 4 * OUTPUT_LENGTH));
+  return Buffer.concat(beginning)
+    .subarray(0, 4 * OUTPUT_LENGTH)
+    .toString();
+}
+
 /** Whether a run still is in the time in which failures do not count. */
 const isStarting = ({ startPeriod }: Probe, health: HealthRecord, startedAt: number, now: number) =>
   health.status === 'starting' && now < startedAt + startPeriod;

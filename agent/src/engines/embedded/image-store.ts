@@ -86,7 +86,7 @@ export class ImageStore {
     return [...found.values()];
   }
 
-  /** Undefined where a document is not there. */
+  /** Undefined where a document is not there, or is none: one strange image does not hide the others. */
   async content(digest: string, signal?: AbortSignal): Promise<ImageContent | undefined> {
     const known = this.#known.get(digest);
     if (known) return known;
@@ -95,9 +95,22 @@ export class ImageStore {
       if (read) this.#known.set(digest, read);
       return read;
     } catch (error) {
-      if (isCode(error, 'NotFound')) return undefined;
+      if (isCode(error, 'NotFound', 'Invalid') || error instanceof SyntaxError) return undefined;
       throw error;
     }
+  }
+
+  /**
+   * The names that go with an id or a name, and the id of the image whose last names they are. An image that cannot be read
+   * loses its name alone.
+   */
+  async removalOf(selector: string, signal?: AbortSignal): Promise<{ names: string[]; lastOf?: string }> {
+    const isId = selector.startsWith('sha256:');
+    const found = await this.find(selector, signal);
+    if (!found) return { names: isId ? [] : [formatReference(parseReference(selector))] };
+    const all = (await this.list(signal)).find(({ content }) => content.id === found.content.id)?.names ?? [];
+    const names = namesToRemove(isId ? selector : found.name, all);
+    return { names, ...(names.length === all.length && { lastOf: found.content.id }) };
   }
 
   /** The manifests of an index; undefined for a manifest. */

@@ -6,7 +6,9 @@ import type { Containerd } from './client.ts';
 import { type WrittenContent, withLease, writeContent } from './content.ts';
 import type { ImageStore } from './image-store.ts';
 
-/** Bytes of a file of an archive that is read as a document. */
+/** The file of an archive that names its images. */
+const LIST = 'manifest.json';
+/** Bytes of it that are read. */
 const DOCUMENT_LIMIT = 4 * 1024 * 1024;
 /** Files and links of an archive. */
 const ENTRIES = 10_000;
@@ -16,7 +18,7 @@ const CONFIG = 'application/vnd.oci.image.config.v1+json';
 const LAYER = 'application/vnd.oci.image.layer.v1.tar';
 
 interface Stored extends WrittenContent {
-  /** of small files */
+  /** of the list of images */
   text?: string;
 }
 
@@ -41,7 +43,7 @@ export async function importArchive(
 }
 
 /** Stores each file of an archive by its digest, and returns them by their paths. */
-async function storeFiles(
+export async function storeFiles(
   containerd: Containerd,
   archive: AsyncIterable<Uint8Array>,
   lease: string,
@@ -60,9 +62,10 @@ async function storeFiles(
       if (type === 'hardlink') links.set(name, posix.normalize(target));
       if (type !== 'file') continue;
       const kept: Buffer[] = [];
-      const pieces = size <= DOCUMENT_LIMIT ? keeping(content, kept) : content;
+      const isList = name === LIST && size <= DOCUMENT_LIMIT;
+      const pieces = isList ? keeping(content, kept) : content;
       const written = await writeContent(containerd, pieces, { lease, signal });
-      files.set(name, { ...written, ...(size <= DOCUMENT_LIMIT && { text: Buffer.concat(kept).toString() }) });
+      files.set(name, { ...written, ...(isList && { text: Buffer.concat(kept).toString() }) });
     }
   } catch (error) {
     if (error instanceof TarError)
@@ -91,7 +94,7 @@ interface ArchivedImage {
 
 /** The images that the list of an archive names. */
 function imagesIn(files: ReadonlyMap<string, Stored>): ArchivedImage[] {
-  const list = files.get('manifest.json')?.text;
+  const list = files.get(LIST)?.text;
   if (list === undefined) throw new EngineError('Invalid', 'the archive has no manifest.json');
   const file = (path: unknown) => {
     const found = files.get(posix.normalize(String(path)));

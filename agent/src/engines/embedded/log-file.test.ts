@@ -1,9 +1,20 @@
-import { appendFileSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import type { LogLine, LogOptions } from '../../engine-port/logs.ts';
-import { isLogFull, LineReader, readLogFiles, replaceLog } from './log-file.ts';
+import { boundLog, LineReader, readLogFiles } from './log-file.ts';
 
 const row = (text: string, { second = 0, stream = 'stdout', tag = 'F' } = {}) =>
   `2026-11-28T00:00:0${second}.123456789Z ${stream} ${tag} ${text}\n`;
@@ -13,6 +24,25 @@ const newLog = (text: string) => {
   return path;
 };
 const ended = async () => false;
+/** Bounds a log, and answers whether it was opened again. */
+async function bounded(path: string, bytes: number, isRunning = false): Promise<boolean> {
+  let isOpened = false;
+  const reopen = async () => {
+    isOpened = true;
+  };
+  await boundLog(path, { bytes, isRunning, reopen });
+  return isOpened;
+}
+/** How many files of a log this process has open. */
+const filesOpen = (path: string) =>
+  readdirSync('/proc/self/fd').filter((descriptor) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${descriptor}`).startsWith(path);
+    } catch {
+      return false;
+    }
+  }).length;
+const MIB = 1024 * 1024;
 
 async function read(path: string, options: Partial<LogOptions> = {}, isRunning = ended): Promise<string[]> {
   const lines: LogLine[] = [];
@@ -70,12 +100,12 @@ describe('the log of a container', () => {
       look++;
       if (look === 1) appendFileSync(path, row('3'));
       if (look === 2) {
-        replaceLog(path, 1000);
+        await bounded(path, statSync(path).size);
         writeFileSync(path, row('4'));
       }
       if (look === 3) {
         appendFileSync(path, row('5'));
-        replaceLog(path, 1000);
+        await bounded(path, statSync(path).size);
         writeFileSync(path, row('6'));
       }
       return look < 4;
@@ -83,15 +113,62 @@ describe('the log of a container', () => {
     expect(await read(path, { tail: 1, follow: true }, isRunning)).toEqual(['2', '3', '4', '5', '6']);
   });
 
+  test('a followed log holds no more than two files open, however often it is replaced', async () => {
+    const path = newLog(row('0'));
+    const open: number[] = [];
+    const isRunning = async () => {
+      open.push(filesOpen(path));
+      await bounded(path, statSync(path).size);
+      writeFileSync(path, row(`${open.length}`));
+      return open.length < 5;
+    };
+    expect(await read(path, { follow: true }, isRunning)).toEqual(['0', '1', '2', '3', '4', '5']);
+    expect(Math.max(...open)).toBeLessThanOrEqual(2);
+    expect(filesOpen(path)).toBe(0);
+  });
+
+  test('a long log is read in turns with the rest of the agent', async () => {
+    const path = newLog(row('x').repeat(10_000));
+    let isTaken = false;
+    setImmediate(() => {
+      isTaken = true;
+    });
+    expect(await read(path, { since: Date.parse('2027-01-01') })).toEqual([]);
+    expect(isTaken).toBe(true);
+  });
+
   test('a log that grew far beyond its size keeps its last whole lines', async () => {
     const path = newLog(Array.from({ length: 1000 }, (_, at) => row(`${at}`)).join(''));
-    expect(isLogFull(path, 2000)).toBe(true);
-    replaceLog(path, 2000);
-    expect(isLogFull(path, 2000)).toBe(false);
+    expect(await bounded(path, 2000)).toBe(true);
+    expect(await bounded(path, 2000)).toBe(false);
     expect(statSync(`${path}.1`).size).toBeLessThanOrEqual(2000);
     const lines = await read(path);
     expect(lines.at(-1)).toBe('999');
     expect(readFileSync(`${path}.1`, 'utf8')).toMatch(/^2026-/);
     expect(lines.length).toBeGreaterThan(30);
+  });
+
+  test('a log that grew far beyond its size makes room on a full disk', async () => {
+    const path = newLog(row('x').repeat(1000));
+    writeFileSync(`${path}.1`, row('before'));
+    symlinkSync('/dev/full', `${path}.cut`);
+    expect(await bounded(path, 2000)).toBe(true);
+    expect([path, `${path}.1`, `${path}.cut`].filter(existsSync)).toEqual([]);
+  });
+
+  test('a log that grew far beyond a large size keeps 16 MiB', async () => {
+    const path = newLog('');
+    truncateSync(path, 30 * MIB);
+    appendFileSync(path, `\n${row('last')}`);
+    expect(await bounded(path, 20 * MIB)).toBe(true);
+    expect(statSync(`${path}.1`).size).toBe(16 * MIB);
+    expect(readFileSync(`${path}.1`).subarray(-100).toString()).toMatch(/\n2026-.*last\n$/);
+  });
+
+  test('a log that an agent renamed before it was killed is opened again while its container runs', async () => {
+    const path = newLog('');
+    rmSync(path);
+    expect(await bounded(path, 2000, true)).toBe(true);
+    expect(await bounded(path, 2000)).toBe(false);
   });
 });

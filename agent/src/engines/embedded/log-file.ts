@@ -1,5 +1,15 @@
-import { closeSync, fstatSync, openSync, readSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { lastLines } from '../../domain/last-lines.ts';
 import type { LogLine, LogOptions } from '../../engine-port/logs.ts';
 
@@ -9,6 +19,9 @@ const PIECE = 256 * 1024;
 /** Characters of a line; more are cut. */
 const LINE_LIMIT = 64 * 1024;
 const LOOK_EVERY = 100;
+/** Bytes that are kept of a log that grew beyond its size, and that are copied at once. */
+const KEPT = 16 * 1024 * 1024;
+const COPY_PIECE = 1024 * 1024;
 
 /** The file that was written before the present file. */
 const previous = (path: string) => `${path}.1`;
@@ -30,7 +43,11 @@ export async function* readLogFiles(
     const lines = new LineReader();
     async function* present(): AsyncGenerator<LogLine> {
       for (const file of files)
-        for (const piece of piecesOf(file)) for (const line of lines.add(piece)) if (isAsked(line)) yield line;
+        for (const piece of piecesOf(file)) {
+          for (const line of lines.add(piece)) if (isAsked(line)) yield line;
+          // A log may have a GiB of which nothing is asked for.
+          await nextTurn();
+        }
     }
     if (tail === Infinity) yield* present();
     else yield* await lastLines(present(), tail);
@@ -44,6 +61,8 @@ export async function* readLogFiles(
       for (const next = openNext(path, files); next; ) {
         files.push(next);
         yield* present();
+        // Open, it would keep its place on the disk.
+        for (const { descriptor } of files.splice(0, files.length - 1)) closeSync(descriptor);
         break;
       }
       if (!isLast) await sleep(LOOK_EVERY, undefined, { signal });
@@ -123,33 +142,67 @@ export class LineReader {
   }
 }
 
-/** Whether a log has reached its size and is to be replaced. */
-export function isLogFull(path: string, bytes: number): boolean {
-  return sizeOf(path) >= bytes;
+interface LogBound {
+  /** of each of the two files */
+  bytes: number;
+  isRunning: boolean;
+  /** has containerd open the log again */
+  reopen: () => Promise<void>;
 }
 
 /**
- * Makes the log the one before; containerd has to open it again afterwards. A log that grew beyond its size meanwhile loses
- * its beginning.
+ * Begins another file where the log has reached its size. An agent that was killed here may have left no file at all, and
+ * containerd then writes to the one before.
  */
-export function replaceLog(path: string, bytes: number): void {
+export async function boundLog(path: string, { bytes, isRunning, reopen }: LogBound): Promise<void> {
+  const isLost = isRunning && !existsSync(path);
+  if (!isLost && sizeOf(path) < bytes) return;
+  if (!isLost) replaceLog(path, bytes);
+  await reopen();
+}
+
+/** Makes the log the one before. A log that grew beyond its size meanwhile loses its beginning. */
+function replaceLog(path: string, bytes: number): void {
   const size = sizeOf(path);
   if (size <= 1.25 * bytes) {
     renameSync(path, previous(path));
     return;
   }
+  // What is kept needs room, which a full disk has only without the file before.
+  rmSync(previous(path), { force: true });
   // Who follows the log still has the whole file.
-  const descriptor = openSync(path, 'r');
+  const cut = `${path}.cut`;
   try {
-    const kept = Buffer.allocUnsafe(Math.min(size, bytes));
-    const length = readSync(descriptor, kept, 0, kept.length, size - kept.length);
-    const start = kept.indexOf(10) + 1;
-    writeFileSync(`${path}.cut`, kept.subarray(start, length), { mode: 0o640 });
-  } finally {
-    closeSync(descriptor);
+    copyEnd(path, cut, Math.min(size, bytes, KEPT));
+    renameSync(cut, previous(path));
+  } catch {
+    // The disk is full: room is worth more than lines.
+    rmSync(cut, { force: true });
   }
-  renameSync(`${path}.cut`, previous(path));
   rmSync(path, { force: true });
+}
+
+/** Copies so many last bytes of a file, from the beginning of a line on. */
+function copyEnd(from: string, to: string, bytes: number): void {
+  const source = openSync(from, 'r');
+  try {
+    const target = openSync(to, 'w', 0o640);
+    try {
+      const buffer = Buffer.allocUnsafe(COPY_PIECE);
+      const start = fstatSync(source).size - bytes;
+      for (let done = 0; done < bytes; ) {
+        const length = readSync(source, buffer, 0, Math.min(COPY_PIECE, bytes - done), start + done);
+        if (length === 0) break;
+        const piece = buffer.subarray(0, length);
+        writeFileSync(target, done === 0 ? piece.subarray(piece.indexOf(10) + 1) : piece);
+        done += length;
+      }
+    } finally {
+      closeSync(target);
+    }
+  } finally {
+    closeSync(source);
+  }
 }
 
 function sizeOf(path: string): number {

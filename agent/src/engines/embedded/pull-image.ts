@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { formatReference, parseReference } from '../../domain/reference.ts';
+import { formatReference, PUBLIC_HUB, parseReference } from '../../domain/reference.ts';
 import { EngineError } from '../../engine-port/error.ts';
 import type { PullRequest } from '../../engine-port/images.ts';
 import type { Containerd } from './client.ts';
@@ -9,8 +9,10 @@ import { CONTAINERD } from './wire/containerd.ts';
 import { CRI } from './wire/cri.ts';
 
 const LOOK_EVERY = 500;
-/** ms without a further byte after which a pull is given up; a layer is unpacked meanwhile */
-const QUIET = 5 * 60_000;
+const MINUTE = 60_000;
+
+/** ms without a further byte after which a pull is given up, by how many layers are fetched; without any, layers are unpacked. */
+export const quietLimit = (fetched: number): number => (fetched > 0 ? 5 : 30) * MINUTE;
 
 /** Has containerd pull, and returns the id of the image. */
 export async function containerdPull(
@@ -49,8 +51,9 @@ async function callPull(
   credentials: PullRequest['credentials'],
   signal: AbortSignal,
 ): Promise<void> {
-  // Only the host of the URL counts: no other one gets the credentials.
-  const auth = credentials && { ...credentials, serverAddress: `https://${credentials.host}` };
+  // Only the host of the URL counts, which is the one that answers: no other one gets the credentials.
+  const host = credentials?.host === PUBLIC_HUB.host ? PUBLIC_HUB.answersAt : credentials?.host;
+  const auth = credentials && { ...credentials, serverAddress: `https://${host}` };
   await containerd.call(CRI.pullImage, { image: { image }, auth }, { signal, deadline: 0 });
 }
 
@@ -87,6 +90,7 @@ async function watch(containerd: Containerd, { quiet, done, onProgress }: Watch)
   let shown = 0;
   let last = '';
   let since = performance.now();
+  let limit = quietLimit(0);
   while (!done.aborted) {
     await sleep(LOOK_EVERY, undefined, { signal: done, ref: false }).catch(() => {});
     if (done.aborted) return;
@@ -102,10 +106,11 @@ async function watch(containerd: Containerd, { quiet, done, onProgress }: Watch)
       const state = statuses.map(({ ref, offset }) => `${ref} ${offset}`).join();
       if (state !== last) since = performance.now();
       last = state;
+      limit = quietLimit(statuses.length);
     } catch {
       // The pull itself says that containerd is away.
     }
-    if (performance.now() - since > QUIET)
-      quiet.abort(new EngineError('ImagePullFailed', 'nothing came for five minutes'));
+    if (performance.now() - since > limit)
+      quiet.abort(new EngineError('ImagePullFailed', `nothing came for ${limit / MINUTE} minutes`));
   }
 }

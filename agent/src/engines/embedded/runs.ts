@@ -7,6 +7,7 @@ import type { Containerd } from './client.ts';
 import { containerOf } from './container-config.ts';
 import { isCode } from './errors.ts';
 import { hostsText, type Neighbour, resolversOf } from './hosts.ts';
+import { refreshHostsFile } from './hosts-file.ts';
 import type { StartedContainerd } from './machine/started.ts';
 import { LOG_FILE, type RecordPlaces } from './places.ts';
 import { type CriStatus, endOf } from './read-container.ts';
@@ -237,8 +238,7 @@ export class RecordRuns {
       );
       for (const { id, spec } of running) {
         const text = hostsText({ id, spec, gateway: started.network.gateway, neighbours });
-        // In place: the container has this very file.
-        if (readText(places.hosts(id)) !== text) writeFileSync(places.hosts(id), text);
+        refreshHostsFile(places.hosts(id), text);
       }
     });
   }

@@ -18,9 +18,18 @@ test('a specification gets limits, file systems in memory and the soft limit of 
   expect(text).toContain('"memory":{"limit":9223372036854771712,"reservation":33554432}');
   const { mounts } = JSON.parse(text) as { mounts: { destination: string; type: string; options: string[] }[] };
   expect(mounts.map(({ destination, type }) => [destination, type])).toEqual([
-    ['/etc/hosts', undefined],
     ['/scratch', 'tmpfs'],
+    ['/etc/hosts', undefined],
     ['/dev/shm', 'tmpfs'],
   ]);
-  expect(mounts[1]?.options).toEqual(['noexec', 'nosuid', 'nodev', 'size=8388608', 'mode=1770']);
+  expect(mounts[0]?.options).toEqual(['noexec', 'nosuid', 'nodev', 'size=8388608', 'mode=1770']);
+});
+
+test('a file system in memory is mounted before what is mounted below it, and after what it is below', () => {
+  const mounts = ['/proc', '/dev', '/dev/shm', '/data/cache/kept'].map((destination) => ({ destination }));
+  const fields = { tmpfs: [{ containerPath: '/data/cache' }, { containerPath: '/dev/own/' }], shmSize: 16 };
+  const spec = { ulimits: [], fields } as unknown as Parameters<typeof withOwnFields>[1];
+  expect(withOwnFields({ mounts }, spec).mounts?.map(({ destination }) => destination)).toEqual([
+    ...['/proc', '/dev', '/data/cache', '/dev/own/', '/dev/shm', '/data/cache/kept'],
+  ]);
 });

@@ -38,7 +38,10 @@ export function withOwnFields(made: RuntimeSpec, { fields, ulimits }: ContainerS
         })),
       }),
     },
-    mounts: [...(made.mounts ?? []).filter(({ destination }) => !taken.has(destination)), ...own],
+    // In this order: a mount covers what was mounted below it before.
+    mounts: [...(made.mounts ?? []).filter(({ destination }) => !taken.has(destination)), ...own].sort(
+      (a, b) => depthOf(a.destination) - depthOf(b.destination),
+    ),
     linux: {
       ...made.linux,
       resources: {
@@ -51,6 +54,8 @@ export function withOwnFields(made: RuntimeSpec, { fields, ulimits }: ContainerS
     },
   };
 }
+
+const depthOf = (path: string) => path.split('/').filter(Boolean).length;
 
 type TmpfsField = NonNullable<ContainerSpec['fields']['tmpfs']>[number];
 

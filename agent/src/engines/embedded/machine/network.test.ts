@@ -2,24 +2,35 @@ import { describe, expect, test } from 'vitest';
 import { networkList, podNetwork, subnetIn } from './network.ts';
 import { networksIn } from './routes.ts';
 
-const none = { asked: undefined, former: undefined, used: [] };
+const none = { asked: undefined, former: undefined, addresses: [], routes: [], isMade: false };
 
 describe('the network of containers', () => {
   test('is the first that overlaps with no network of the machine', () => {
     expect(podNetwork('skerry0', none)).toEqual({ name: 'skerry0', subnet: '10.187.0.0/24', gateway: '10.187.0.1' });
-    expect(podNetwork('skerry0', { ...none, used: ['10.187.0.7/23'] })?.subnet).toBe('10.187.2.0/24');
-    expect(podNetwork('skerry0', { ...none, used: ['10.0.0.0/8'] })).toBeUndefined();
+    expect(podNetwork('skerry0', { ...none, addresses: ['10.187.0.7/23'] }).subnet).toBe('10.187.2.0/24');
+    expect(() => podNetwork('skerry0', { ...none, routes: ['10.0.0.0/8'] })).toThrow(/set bridgeCidr$/);
   });
 
-  test('stays, since containers have its addresses, until another one is asked for', () => {
-    const former = { ...none, former: '10.187.9.0/24', used: ['10.187.9.0/24'] };
-    expect(podNetwork('skerry0', former)?.subnet).toBe('10.187.9.0/24');
-    expect(podNetwork('skerry0', { ...former, asked: '172.30.0.0/16' })?.gateway).toBe('172.30.0.1');
+  test('stays, since containers have its addresses, until another one is asked for when the bridge is gone', () => {
+    const former = { ...none, former: '10.187.9.0/24', addresses: ['10.187.9.0/24'] };
+    expect(podNetwork('skerry0', former).subnet).toBe('10.187.9.0/24');
+    const asked = { ...former, asked: '172.30.0.0/16' };
+    expect(podNetwork('skerry0', { ...asked, isMade: true }).subnet).toBe('10.187.9.0/24');
+    expect(podNetwork('skerry0', asked).gateway).toBe('172.30.0.1');
+  });
+
+  test('is not made where the one that is asked for has addresses of an interface', () => {
+    const asked = { ...none, asked: '172.30.0.0/16', addresses: ['192.168.1.2/24', '172.30.4.5/24'] };
+    expect(() => podNetwork('skerry0', asked)).toThrow(
+      'bridgeCidr 172.30.0.0/16 overlaps with 172.30.4.5/24 of this machine: set another one',
+    );
+    const routed = { ...asked, addresses: [], routes: asked.addresses };
+    expect(podNetwork('skerry0', routed).subnet).toBe('172.30.0.0/16');
+    expect(podNetwork('skerry0', { ...asked, former: '172.30.0.0/16' }).subnet).toBe('172.30.0.0/16');
   });
 
   test('is read back from its list of plugins', () => {
     const network = podNetwork('skerry0', none);
-    if (!network) throw new Error('there is no network');
     const list = JSON.stringify(networkList(network, '/data/addresses'), undefined, 2);
     expect(subnetIn(list)).toBe('10.187.0.0/24');
     expect(list).toContain('"dataDir": "/data/addresses"');

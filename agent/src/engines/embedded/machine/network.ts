@@ -14,18 +14,35 @@ export interface PodNetwork {
 const SUBNETS = Array.from({ length: 64 }, (_, at) => `10.187.${at}.0/24`);
 
 /**
- * The network of the containers. `asked` is the setting bridgeCidr, `former` the subnet of the last start: containers have
- * its addresses. Without both, the first subnet that overlaps with no network of the machine. Undefined where all do.
+ * The network of the containers. `asked` is the setting bridgeCidr, `former` the subnet of the last start, `isMade` whether
+ * its bridge is there: containers have its addresses, and no plugin changes them. Without both, the first subnet that
+ * overlaps with no network of the machine. What is asked for may have addresses of a route, as a default route of a tunnel
+ * has them all, but not of an interface. Throws an error that names the network that is in the way.
  */
-export function podNetwork(
-  name: string,
-  { asked, former, used }: { asked?: string | undefined; former?: string | undefined; used: readonly string[] },
-): PodNetwork | undefined {
-  const taken = used.flatMap((text) => networkOf(text) ?? []);
-  const subnet = asked ?? former ?? SUBNETS.find((text) => !taken.some((each) => overlap(each, cidrOf(text) as Cidr)));
+export function podNetwork(name: string, { asked, former, addresses, routes, isMade }: AskedNetwork): PodNetwork {
+  const inTheWay = (subnet: Cidr, networks: readonly string[]) =>
+    networks.find((text) => {
+      const taken = networkOf(text);
+      return taken && overlap(taken, subnet);
+    });
+  const isFree = (text: string) => inTheWay(cidrOf(text) as Cidr, [...addresses, ...routes]) === undefined;
+  const subnet = (isMade ? (former ?? asked) : (asked ?? former)) ?? SUBNETS.find(isFree);
   const cidr = subnet === undefined ? undefined : cidrOf(subnet);
-  if (!subnet || !cidr) return undefined;
+  if (!subnet || !cidr)
+    throw new Error('every network that containers could have overlaps with one of this machine: set bridgeCidr');
+  const conflict = subnet === former ? undefined : inTheWay(cidr, addresses);
+  if (conflict !== undefined)
+    throw new Error(`bridgeCidr ${subnet} overlaps with ${conflict} of this machine: set another one`);
   return { name, subnet, gateway: addressText(cidr.base + 1) };
+}
+
+interface AskedNetwork {
+  asked?: string | undefined;
+  former?: string | undefined;
+  /** of the interfaces of the machine, without its bridge */
+  addresses: readonly string[];
+  routes: readonly string[];
+  isMade: boolean;
 }
 
 /**

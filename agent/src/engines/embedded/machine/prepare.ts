@@ -1,8 +1,9 @@
 import { execFileSync } from 'node:child_process';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
-import { exists, listDirectory, makeDirectory, readText, writeDurably } from '../../../machine/disk.ts';
+import { exists, listDirectory, readText, writeDurably } from '../../../machine/disk.ts';
 import { containerdConfig, containerdVersionIn, knowsCdi } from './config.ts';
+import { makeContainerdFolders } from './folders.ts';
 import { networkList, podNetwork, subnetIn } from './network.ts';
 import { type ContainerdParts, containerdParts, type FoundPrograms, PLUGIN_FOLDERS, PROGRAM_FOLDERS } from './parts.ts';
 import { PAUSE_IMAGE } from './pause-image.ts';
@@ -38,16 +39,14 @@ export function prepareContainerd(options: PrepareOptions): StartedContainerd & 
   const version = containerdVersionIn(text);
   if (!version) throw new Error(`${parts.containerd} --version has no version: ${text.slice(0, 200)}`);
 
-  for (const folder of [places.root, places.state]) makeDirectory(folder, 0o711);
-  for (const folder of [places.networks, places.registries]) makeDirectory(folder, 0o755);
+  makeContainerdFolders(places);
   const listFile = join(places.networks, '10-containers.conflist');
   const network = podNetwork(places.network, {
     asked: bridgeCidr,
     former: subnetIn(readText(listFile)),
-    used: usedNetworks(places.network),
+    ...usedNetworks(places.network),
+    isMade: exists(join('/sys/class/net', places.network)),
   });
-  if (!network)
-    throw new Error('every network that containers could have overlaps with one of this machine: set bridgeCidr');
   writeDurably(listFile, JSON.stringify(networkList(network, join(places.root, 'addresses')), undefined, 2), 0o644);
   writeDurably(
     places.config,
@@ -81,10 +80,10 @@ function partsOf(containerd: string | undefined): ContainerdParts {
 }
 
 /** The networks of this machine but the one of the containers themselves. */
-function usedNetworks(bridge: string): string[] {
+function usedNetworks(bridge: string): { addresses: string[]; routes: string[] } {
   const addresses = Object.entries(networkInterfaces()).flatMap(([name, each]) =>
     name === bridge ? [] : (each ?? []).flatMap(({ cidr, family }) => (family === 'IPv4' && cidr ? [cidr] : [])),
   );
   const routes = (readText('/proc/net/route') ?? '').split('\n').filter((line) => !line.startsWith(`${bridge}\t`));
-  return [...addresses, ...networksIn(routes.join('\n'))];
+  return { addresses, routes: networksIn(routes.join('\n')) };
 }

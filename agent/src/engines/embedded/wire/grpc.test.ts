@@ -1,6 +1,6 @@
 import { createServer, type Http2Server, type ServerHttp2Stream } from 'node:http2';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { atEnd } from '../../../../../testing/at-end.ts';
 import { temporaryFolder } from '../../../../../testing/temporary-folder.ts';
 import { GrpcConnection, STATUS } from './grpc.ts';
@@ -50,6 +50,19 @@ describe('a call', () => {
     const server = await start();
     atEnd(() => void server.close());
     expect(await answersOf(connection.call({ path: '/a' }, [Buffer.from('q')]))).toEqual(['one', '']);
+  });
+
+  test('joins the pieces of a large message once', async () => {
+    const text = 'x'.repeat(4 * 1024 * 1024);
+    const { connection, start } = await serve((stream) => succeed(stream, frame(text), frame('end')));
+    const server = await start();
+    atEnd(() => void server.close());
+    const concat = vi.spyOn(Buffer, 'concat');
+    const answers = await answersOf(connection.call({ path: '/a' }, []));
+    const calls = concat.mock.calls.length;
+    concat.mockRestore();
+    expect(answers.map(({ length }) => length)).toEqual([text.length, 3]);
+    expect(calls).toBeLessThan(10);
   });
 
   test('throws the status and the words of an answer that is an error', async () => {

@@ -179,16 +179,25 @@ function asGrpc(error: unknown): GrpcError {
 }
 
 async function* messagesOf(stream: ClientHttp2Stream): AsyncGenerator<Buffer> {
-  let rest: Buffer = Buffer.alloc(0);
+  let pieces: Buffer[] = [];
+  let present = 0;
+  let needed = HEADER;
   for await (const piece of stream as AsyncIterable<Buffer>) {
-    rest = rest.length > 0 ? Buffer.concat([rest, piece]) : piece;
-    while (rest.length >= HEADER) {
+    pieces.push(piece);
+    present += piece.length;
+    // Joined only when a message is complete: with each piece, a large one would be copied over and over.
+    if (present < needed) continue;
+    let rest = Buffer.concat(pieces);
+    for (needed = HEADER; rest.length >= HEADER; needed = HEADER) {
       const length = rest.readUInt32BE(1);
       if (rest[0] !== 0) throw new GrpcError(STATUS.unknown, 'a message is compressed');
       if (length > MESSAGE_LIMIT) throw new GrpcError(STATUS.unknown, `a message has ${length} bytes`);
-      if (rest.length < HEADER + length) break;
-      yield rest.subarray(HEADER, HEADER + length);
-      rest = rest.subarray(HEADER + length);
+      needed = HEADER + length;
+      if (rest.length < needed) break;
+      yield rest.subarray(HEADER, needed);
+      rest = rest.subarray(needed);
     }
+    pieces = [rest];
+    present = rest.length;
   }
 }
