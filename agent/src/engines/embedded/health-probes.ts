@@ -50,7 +50,7 @@ export class HealthProbes {
     if (isNews) await runs.change(id, (each) => (each.attempt === run.attempt ? { ...each, health } : each));
   }
 
-  /** Drops what is known of a record that was removed. */
+  /** Drops the results of a record that was removed. */
   forget(id: string): void {
     this.#last.delete(id);
   }

@@ -54,7 +54,7 @@ describe('health', () => {
     expect(checkEvery(patient, { ...before, status: 'healthy' }, 0, 1)).toBe(10_000);
   });
 
-  test('of what a check prints, the beginning alone is kept', () => {
+  test('a check keeps the beginning alone of its output', () => {
     const outputs = { stdout: Buffer.from('ä'.repeat(100_000)), stderr: Buffer.from('more') };
     expect(outputOf(outputs)).toBe('ä'.repeat(2048));
     expect(outputOf({ ...outputs, stdout: Buffer.from('some ') })).toBe('some more');

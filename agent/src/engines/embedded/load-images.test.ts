@@ -3,7 +3,7 @@ import { makeTar } from '../../../../src/lib/tar/write.ts';
 import type { Containerd } from './client.ts';
 import { storeFiles } from './load-images.ts';
 
-test('of the files of an archive the list of images alone stays in memory', async () => {
+test('a load keeps the list of images alone of an archive in memory', async () => {
   const containerd = {
     exchange: async function* (_method: unknown, requests: AsyncIterable<unknown>) {
       for await (const _each of requests) yield {};

@@ -168,7 +168,7 @@ function replaceLog(path: string, bytes: number): void {
     renameSync(path, previous(path));
     return;
   }
-  // What is kept needs room, which a full disk has only without the file before.
+  // The kept end of the log needs room, which a full disk has only without the file before.
   rmSync(previous(path), { force: true });
   // Who follows the log still has the whole file.
   const cut = `${path}.cut`;

@@ -51,7 +51,7 @@ async function callPull(
   credentials: PullRequest['credentials'],
   signal: AbortSignal,
 ): Promise<void> {
-  // Only the host of the URL counts, which is the one that answers: no other one gets the credentials.
+  // Only the host of the URL counts, which is the answering host: no other host gets the credentials.
   const host = credentials?.host === PUBLIC_HUB.host ? PUBLIC_HUB.answersAt : credentials?.host;
   const auth = credentials && { ...credentials, serverAddress: `https://${host}` };
   await containerd.call(CRI.pullImage, { image: { image }, auth }, { signal, deadline: 0 });

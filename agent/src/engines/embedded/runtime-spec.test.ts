@@ -25,7 +25,7 @@ test('a specification gets limits, file systems in memory and the soft limit of 
   expect(mounts[0]?.options).toEqual(['noexec', 'nosuid', 'nodev', 'size=8388608', 'mode=1770']);
 });
 
-test('a file system in memory is mounted before what is mounted below it, and after what it is below', () => {
+test('a file system in memory is mounted before the mounts below it, and after those above it', () => {
   const mounts = ['/proc', '/dev', '/dev/shm', '/data/cache/kept'].map((destination) => ({ destination }));
   const fields = { tmpfs: [{ containerPath: '/data/cache' }, { containerPath: '/dev/own/' }], shmSize: 16 };
   const spec = { ulimits: [], fields } as unknown as Parameters<typeof withOwnFields>[1];

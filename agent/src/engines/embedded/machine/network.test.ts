@@ -11,7 +11,7 @@ describe('the network of containers', () => {
     expect(() => podNetwork('skerry0', { ...none, routes: ['10.0.0.0/8'] })).toThrow(/set bridgeCidr$/);
   });
 
-  test('stays, since containers have its addresses, until another one is asked for when the bridge is gone', () => {
+  test('stays, since containers have its addresses, until another network is asked for without a bridge', () => {
     const former = { ...none, former: '10.187.9.0/24', addresses: ['10.187.9.0/24'] };
     expect(podNetwork('skerry0', former).subnet).toBe('10.187.9.0/24');
     const asked = { ...former, asked: '172.30.0.0/16' };
@@ -19,7 +19,7 @@ describe('the network of containers', () => {
     expect(podNetwork('skerry0', asked).gateway).toBe('172.30.0.1');
   });
 
-  test('is not made where the one that is asked for has addresses of an interface', () => {
+  test('is not made where the asked network has addresses of an interface', () => {
     const asked = { ...none, asked: '172.30.0.0/16', addresses: ['192.168.1.2/24', '172.30.4.5/24'] };
     expect(() => podNetwork('skerry0', asked)).toThrow(
       'bridgeCidr 172.30.0.0/16 overlaps with 172.30.4.5/24 of this machine: set another one',

@@ -16,7 +16,7 @@ const SUBNETS = Array.from({ length: 64 }, (_, at) => `10.187.${at}.0/24`);
 /**
  * The network of the containers. `asked` is the setting bridgeCidr, `former` the subnet of the last start, `isMade` whether
  * its bridge is there: containers have its addresses, and no plugin changes them. Without both, the first subnet that
- * overlaps with no network of the machine. What is asked for may have addresses of a route, as a default route of a tunnel
+ * overlaps with no network of the machine. The asked network may have addresses of a route, as a default route of a tunnel
  * has them all, but not of an interface. Throws an error that names the network that is in the way.
  */
 export function podNetwork(name: string, { asked, former, addresses, routes, isMade }: AskedNetwork): PodNetwork {
