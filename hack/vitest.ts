@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { setPriority, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { ROOT } from './paths.ts';
@@ -32,19 +32,8 @@ interface Report {
   }[];
 }
 
-/** How a project runs beside another one. */
-interface Beside {
-  /** its output is kept until then */
-  after?: Promise<unknown>;
-  /** gives way to processes of the usual priority */
-  isBackground?: true;
-}
-
-/** The priority of what runs in the background: it gets a quarter of a processor that another process wants as well. */
-const BACKGROUND = 5;
-
-/** Runs projects in one process of vitest and counts their tests. The output goes to this terminal. */
-export async function runProjects(projects: readonly Project[], beside: Beside = {}): Promise<Tally> {
+/** Runs projects in one process of vitest and counts their tests. The output goes to this terminal; with `after` it is kept until then. */
+export async function runProjects(projects: readonly Project[], after?: Promise<unknown>): Promise<Tally> {
   const folder = mkdtempSync(join(tmpdir(), 'skerry-vitest-'));
   const file = join(folder, 'report.json');
   try {
@@ -53,7 +42,7 @@ export async function runProjects(projects: readonly Project[], beside: Beside =
         ...['run', ...projects.map((project) => `--project=${project}`), '--passWithNoTests'],
         ...['--reporter', 'default', '--reporter', 'json', `--outputFile.json=${file}`],
       ],
-      beside,
+      after,
     );
     return tallyOf(readReport(file), code);
   } finally {
@@ -117,11 +106,10 @@ export function describeTally({ passed, failed, skipped }: Omit<Tally, 'failures
 /** Time for the rest of the output of a process that has ended. */
 const LINGER_MS = 5_000;
 
-async function run(args: string[], { after, isBackground }: Beside): Promise<number | null> {
+async function run(args: string[], after: Promise<unknown> | undefined): Promise<number | null> {
   const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
   const output = after ? 'pipe' : 'inherit';
   const child = spawn(process.execPath, [vitest, ...args], { cwd: ROOT, stdio: ['ignore', output, output] });
-  if (isBackground && child.pid !== undefined) setPriority(child.pid, BACKGROUND);
   const ended = new Promise<number | null>((resolve, reject) => {
     child.once('error', reject);
     child.once('close', resolve);
