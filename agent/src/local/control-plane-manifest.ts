@@ -89,7 +89,6 @@ export interface ManifestControlPlane {
   name: string;
   namespace: string;
   image: string;
-  apiVersion: string;
   /** in the numbers of this machine; absent: nothing is pulled */
   registry: number | undefined;
   view(uuid: string): MicroserviceView;
@@ -103,9 +102,9 @@ export function readControlPlaneManifest(source: string): ManifestControlPlane {
   const manifest = parsed(source);
   const wrong = RULES.map((rule) => rule(manifest.spec)).find(Boolean);
   if (wrong) throw invalidManifest(wrong);
-  const { metadata, spec, apiVersion } = manifest;
+  const { metadata, spec } = manifest;
   const { image, registry } = spec.controller;
-  return { ...metadata, image, apiVersion, registry, view: (uuid) => viewOfControlPlane(spec, uuid) };
+  return { ...metadata, image, registry, view: (uuid) => viewOfControlPlane(spec, uuid) };
 }
 
 const parsed = (source: string): Manifest => readManifestDocument(source, manifestSchema, { secret: SECRET });

@@ -1,5 +1,4 @@
-import { CONTAINER_LABELS } from '../../../../src/api/names.ts';
-import { LABEL_REBUILD_COUNT, STAMPS } from '../../domain/names.ts';
+import { fromLabels } from '../../domain/container-labels.ts';
 import type { Container } from '../../engine-port/container.ts';
 import type { EngineNetwork } from '../../engine-port/networks.ts';
 import type { Endpoint, InspectAnswer, ListItem } from './answers.ts';
@@ -10,23 +9,6 @@ const SECOND = 1000;
 /** The API writes the names of containers with a slash before them. */
 export const plainName = (name = ''): string => name.replace(/^\//, '');
 
-/** What the labels say of a container; the agent set them when it made it. */
-function fromLabels(labels: Record<string, string> = {}) {
-  return {
-    uuid: labels[CONTAINER_LABELS.uuid] ?? '',
-    application: labels[CONTAINER_LABELS.application] ?? '',
-    microservice: labels[CONTAINER_LABELS.microservice] ?? '',
-    digest: labels[CONTAINER_LABELS.digest] ?? '',
-    revision: labels[CONTAINER_LABELS.revision] ?? '',
-    rebuildCount: Number(labels[LABEL_REBUILD_COUNT]) || 0,
-    generation: Number(labels[CONTAINER_LABELS.generation]) || 0,
-  };
-}
-
-function stampsOf(labels: Record<string, string> = {}): Container['stamps'] {
-  return Object.fromEntries(STAMPS.flatMap((name) => (labels[name] === undefined ? [] : [[name, labels[name]]])));
-}
-
 /** A container as the list alone shows it. */
 export function fromListItem(item: ListItem, network: EngineNetwork | undefined): Container {
   const endpoint = network && item.NetworkSettings?.Networks?.[network.name];
@@ -35,7 +17,6 @@ export function fromListItem(item: ListItem, network: EngineNetwork | undefined)
     id: item.Id,
     name: plainName(item.Names[0]),
     ...fromLabels(item.Labels),
-    stamps: stampsOf(item.Labels),
     createdAt: item.Created * SECOND,
     imageId: item.ImageID,
     ...(item.State === 'paused' && { paused: true }),
@@ -65,7 +46,6 @@ export function toContainer(
     id: answer.Id,
     name: plainName(answer.Name),
     ...fromLabels(answer.Config.Labels),
-    stamps: stampsOf(answer.Config.Labels),
     createdAt: time(answer.Created ?? '') || undefined,
     imageId: answer.Image,
     state: stateOf(State),

@@ -1,5 +1,4 @@
-import { CONTAINER_LABELS } from '../../../../src/api/names.ts';
-import { LABEL_REBUILD_COUNT, STAMPS } from '../../domain/names.ts';
+import { fromLabels } from '../../domain/container-labels.ts';
 import type { Container } from '../../engine-port/container.ts';
 import { checkEvery, healthOf, probeOf } from './health.ts';
 import type { ContainerRecord } from './record.ts';
@@ -51,14 +50,7 @@ export function containerFrom(
   return {
     id,
     name: run.name,
-    uuid: labels[CONTAINER_LABELS.uuid] ?? '',
-    application: labels[CONTAINER_LABELS.application] ?? '',
-    microservice: labels[CONTAINER_LABELS.microservice] ?? '',
-    digest: labels[CONTAINER_LABELS.digest] ?? '',
-    revision: labels[CONTAINER_LABELS.revision] ?? '',
-    rebuildCount: Number(labels[LABEL_REBUILD_COUNT]) || 0,
-    generation: Number(labels[CONTAINER_LABELS.generation]) || 0,
-    stamps: Object.fromEntries(STAMPS.flatMap((name) => (labels[name] === undefined ? [] : [[name, labels[name]]]))),
+    ...fromLabels(labels),
     createdAt,
     imageId,
     state: isRunning ? 'running' : last.startedAt > 0 ? 'exited' : 'created',

@@ -4,10 +4,12 @@ import type { MachineControlPlane } from '../../../local/control-plane.ts';
 import type { ManifestControlPlane } from '../../../local/control-plane-manifest.ts';
 import type { LocalRow } from '../../../local/row.ts';
 import { LocalApiError } from '../../server/errors.ts';
+import { operationReply } from '../../server/fields.ts';
 import type { LocalOperation, Operations } from '../../server/operations.ts';
 import { routesWith } from '../../server/route.ts';
 import type { DeployingAgent } from './deploy-microservice.ts';
 import { APPLY_STAGES, type ApplyStage, hasArrived, stageOf } from './follow.ts';
+import { validity, validityReply } from './judged.ts';
 
 /** What an apply of the control plane says of itself besides what every operation says. */
 export interface ControlPlaneMembers {
@@ -197,29 +199,20 @@ function failed(failure: unknown, deployed: LocalRow, agent: ControlPlaneAgent):
   return new AgentError('UNAVAILABLE', `${message}. The agent goes on trying`);
 }
 
-const valid = ({ name, namespace, apiVersion, image }: ManifestControlPlane) => ({
-  valid: true as const,
-  kind: 'ControlPlane' as const,
-  ...{ name, namespace, apiVersion, image },
+const valid = ({ name, namespace, image }: ManifestControlPlane) => ({
+  ...validity('ControlPlane'),
+  ...{ name, namespace, image },
 });
 
 function validReply() {
-  return z.object({
-    valid: z.literal(true),
-    kind: z.literal('ControlPlane'),
-    ...{ name: z.string(), namespace: z.string(), apiVersion: z.string(), image: z.string() },
+  return validityReply('ControlPlane').extend({
+    ...{ name: z.string(), namespace: z.string(), image: z.string() },
     dryRun: z.literal(true).optional(),
   });
 }
 
 function applyReply() {
-  return z.object({
-    operationId: z.string(),
-    status: z.enum(['running', 'succeeded', 'failed']),
-    ...{ startedAt: z.string(), endedAt: z.string().optional() },
-    error: z
-      .object({ code: z.string(), message: z.string(), details: z.record(z.string(), z.unknown()).optional() })
-      .optional(),
+  return operationReply().extend({
     ...{ controllerUuid: z.string(), generation: z.int(), name: z.string(), namespace: z.string(), image: z.string() },
     mode: z.enum(['create', 'patch']),
     stage: z.enum(APPLY_STAGES),
