@@ -39,6 +39,7 @@ function createLeases() {
   let version = 0;
   let observer: { observe(lease: Lease): void } | undefined;
   let isAway = false;
+  let isSilent = false;
   let interrupt: (error: Error) => void = () => {};
   const next = (lease: Lease): Lease => {
     version += 1;
@@ -53,7 +54,12 @@ function createLeases() {
     },
     find: async () => structuredClone(present),
     create: async (_: unknown, lease: Lease) => next(lease),
-    async replace(_: unknown, lease: Lease) {
+    async replace(_: unknown, lease: Lease, { signal }: { signal?: AbortSignal }) {
+      if (isSilent && signal && present) {
+        version += 1;
+        present = { ...lease, metadata: { ...lease.metadata, resourceVersion: String(version) } };
+        await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+      }
       if (isAway) throw new TransportError('refused', 'replace');
       if (!present) throw new ApiError(404, { reason: 'NotFound' }, 'replace');
       if (lease.metadata.resourceVersion === present.metadata.resourceVersion) return next(lease);
@@ -74,7 +80,7 @@ function createLeases() {
       // A watch sends nothing until the versions of the datastore exceed the version from which it watches.
       for (let sent = version; ; ) {
         await Promise.race([ended, nextTurn()]);
-        if (present && version > sent) yield { type: 'MODIFIED', object: structuredClone(present) };
+        if (present && version > sent && !isSilent) yield { type: 'MODIFIED', object: structuredClone(present) };
         sent = Math.max(sent, version);
       }
     },
@@ -85,6 +91,10 @@ function createLeases() {
       return version;
     },
     present: () => present,
+    /** Renewals are executed from now on, but neither answered nor seen by a watch. */
+    silence() {
+      isSilent = true;
+    },
     /** The datastore is restored: it has this lease, and the watch ends with `error`. After an error of the server no write arrives before the next list. */
     restore(lease: Lease | undefined, error: Error) {
       isAway = error instanceof ApiError;
@@ -122,4 +132,20 @@ test.each(Object.entries(restores))('a leader notices the restore of its lease %
   expect(wentBack).not.toHaveBeenCalled();
   leases.restore(keeps ? snapshot : undefined, error);
   await expect.poll(() => wentBack.mock.calls.length, { timeout: 10_000 }).toBe(1);
+});
+
+test('a leader that ends during a renewal, which the API server executes, still releases the lease', async () => {
+  const leases = createLeases();
+  await using election = startElection({
+    client: leases.client,
+    ...{ namespace: 'test', name: 'leader', identity: 'me', dataAnnotation: 'test.dev/leader' },
+    times: { durationMs: 60_000, renewDeadlineMs: 50_000, retryMs: 5 },
+    onStartedLeading: (signal) => new Promise((resolve) => signal.addEventListener('abort', () => resolve())),
+  });
+  await expect.poll(() => election.isLeading).toBe(true);
+  const before = leases.version;
+  leases.silence();
+  await expect.poll(() => leases.version > before).toBe(true);
+  await election[Symbol.asyncDispose]();
+  expect(leases.present()?.spec?.holderIdentity).toBe('');
 });

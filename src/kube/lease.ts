@@ -84,6 +84,7 @@ export const LEASES: Resource<Lease> = {
 };
 
 const TIMES: LeaseTimes = { durationMs: 15_000, renewDeadlineMs: 10_000, retryMs: 2_000 };
+const RELEASE_ATTEMPTS = 3;
 
 /**
  * Whether a candidate may try to take the lease. `seenAt` is when the candidate first saw this version of the lease: the
@@ -289,17 +290,32 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
     }
   }
 
-  /** Lets another candidate take over at once. Best effort, and only while this process certainly has the lease. */
+  /**
+   * Lets another candidate take over at once. Best effort, and only while this process certainly has the lease. The end of a
+   * term cuts off a renewal, which the API server may execute all the same: the release conflicts with it, and is repeated.
+   */
   async function release() {
-    const lease = current();
-    if (lease?.spec?.holderIdentity !== identity) return;
-    const spec = { ...lease.spec, holderIdentity: '', leaseDurationSeconds: 1, renewTime: microTime(clock.wall()) };
     try {
-      await client.replace(LEASES, { ...lease, spec }, { timeoutMs: times.retryMs });
+      for (let attempt = 1; current()?.spec?.holderIdentity === identity; attempt++) {
+        try {
+          await client.replace(LEASES, released(current() as Lease), { timeoutMs: times.retryMs });
+          return;
+        } catch (error) {
+          if (!isConflict(error) || attempt === RELEASE_ATTEMPTS) throw error;
+          const fresh = await client.find(LEASES, { namespace, name }, { timeoutMs: times.retryMs });
+          if (!fresh || wentBack(current() as Lease, fresh)) return;
+          store.observe(fresh);
+        }
+      }
     } catch (error) {
       log.warn({ err: error }, 'Releasing the lease failed');
     }
   }
+
+  const released = (lease: Lease): Lease => ({
+    ...lease,
+    spec: { ...lease.spec, holderIdentity: '', leaseDurationSeconds: 1, renewTime: microTime(clock.wall()) },
+  });
 
   function holder(): Holder | undefined {
     const lease = current();
