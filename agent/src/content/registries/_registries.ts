@@ -88,13 +88,23 @@ export async function startEngine(
   };
 }
 
-/** An engine of any kind, with nothing but its URL. */
-export async function startAnyEngine(kind: EngineKind | 'embedded'): Promise<{ url: string } & AsyncDisposable> {
-  if (kind !== 'embedded') return startEngine(kind);
+/** An engine of any kind that can be killed and started again. */
+export interface AnyEngine extends AsyncDisposable {
+  url: string;
+  kill(): Promise<void>;
+  start(): Promise<void>;
+}
+
+/** A private engine of any kind. */
+export async function startAnyEngine(
+  kind: EngineKind | 'embedded',
+  options: Partial<EngineOptions> = {},
+): Promise<AnyEngine> {
+  if (kind !== 'embedded') return startEngine(kind, options);
   const dir = mkdtempSync(join(tmpdir(), 'skerry-embedded-'));
-  const { url, stop } = await startContainerd({ dir });
+  const { url, kill, start, stop } = await startContainerd({ dir });
   return {
-    url,
+    ...{ url, kill, start },
     async [Symbol.asyncDispose]() {
       await stop();
       rmSync(dir, { recursive: true, force: true });
@@ -219,7 +229,7 @@ export interface RegistryProxy extends AsyncDisposable {
 type ProxyFault = 'answered' | ((piece: Buffer, index: number) => Promise<Buffer | undefined> | Buffer | undefined);
 
 /** A proxy without TLS in front of a registry, at an address of this machine. */
-export async function startRegistryProxy(address: string, registry: Registry): Promise<RegistryProxy> {
+export async function startRegistryProxy(address: string, registry: Pick<Registry, 'url'>): Promise<RegistryProxy> {
   const server = createServer((incoming, outgoing) => {
     const path = incoming.url ?? '';
     proxy.requests.push({ path, authorization: incoming.headers.authorization !== undefined, at: performance.now() });
