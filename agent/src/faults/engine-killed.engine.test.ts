@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
 import { callEngine } from '../../../hack/engine-api.ts';
 import { pushImage, saveImage } from '../../../hack/image.ts';
 import { freePort } from '../../../hack/ports.ts';
@@ -58,6 +58,7 @@ class Killable implements AsyncDisposable {
   readonly #engine: AnyEngine;
   readonly #proxy: RegistryProxy;
   #serial = 0;
+  #isAlive = true;
   /** an image that nothing on this machine has */
   fresh = '';
 
@@ -150,10 +151,13 @@ class Killable implements AsyncDisposable {
     return items.some(({ repository, tag }) => `${repository}:${tag}` === reference);
   }
 
-  /** Kills the engine at a moment; the first promise resolves when that is prepared, the second when the engine is dead. */
-  async killAt(moment: Moment): Promise<{ killed: Promise<void> }> {
-    const { promise: killed, resolve, reject } = Promise.withResolvers<void>();
-    const kill = () => this.#engine.kill().then(resolve, reject);
+  /** Kills the engine at a moment; resolves when that is prepared. `begun`: the moment has come. */
+  async killAt(moment: Moment): Promise<{ begun: Promise<void>; killed: Promise<void> }> {
+    const [begun, killed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const kill = async () => {
+      begun.resolve();
+      await this.kill().then(killed.resolve, killed.reject);
+    };
     if (moment === 'at a layer')
       this.#proxy.fault = (path) => {
         if (!path.includes('/blobs/')) return undefined;
@@ -175,25 +179,29 @@ class Killable implements AsyncDisposable {
       await armed;
       child?.once('message', () => void kill().then(() => child.send('go')));
     }
-    return { killed };
+    return { begun: begun.promise, killed: killed.promise };
   }
 
   async revive(): Promise<void> {
     this.#proxy.fault = undefined;
     this.hub.fault = undefined;
-    await this.#engine.start();
+    if (!this.#isAlive) await this.#engine.start();
+    this.#isAlive = true;
     await this.ready();
   }
 
-  kill = () => this.#engine.kill();
+  async kill(): Promise<void> {
+    this.#isAlive = false;
+    await this.#engine.kill();
+  }
 
   isReady = () =>
     callEngine(`unix://${join(this.home.folder, 'run', 'api.sock')}`, 'GET', '/health/ready').then(
       () => true,
       () => false,
     );
-  ready = () => until('the agent to have its engine', this.isReady, 60_000);
-  lost = () => until('the agent to miss its engine', async () => !(await this.isReady()), 60_000);
+  ready = () => until('the agent to have its engine', this.isReady, ANSWER);
+  lost = () => until('the agent to miss its engine', async () => this.#isAlive || !(await this.isReady()), ANSWER);
 
   async artifact(kind: 'models' | 'knowledge'): Promise<{ name: string; state: string }> {
     return this.call('GET', `/v1/${kind}/tiny`);
@@ -372,15 +380,17 @@ describe.each(inject('everyEngine').filter(({ kind }) => casesOf(kind).length > 
     const { prepare, act, settled } = ROWS[name] as Row;
     await machine.pushFresh();
     await prepare?.(machine);
-    const { killed } = await machine.killAt(moment);
+    onTestFinished(() => machine.revive());
+    const { begun, killed } = await machine.killAt(moment);
     const attempt = () =>
       act(machine).then(
         () => undefined,
         (error: CliError) => error,
       );
     const acting = attempt();
-    const early = await Promise.race([killed.then(() => false), acting.then((error) => error ?? true)]);
+    const early = await Promise.race([begun.then(() => false), acting.then((error) => error ?? true)]);
     expect(early, 'the end before the engine was killed').toBe(false);
+    await killed;
     await Promise.race([machine.lost(), acting]);
     await machine.revive();
     const refused = await acting;
@@ -420,7 +430,7 @@ describe.each(inject('everyEngine').filter(({ kind }) => casesOf(kind).length > 
       const before = said.out.length;
       await until(`further lines: ${said.err}`, () => said.out.length > before + 20, 60_000);
       child.kill('SIGINT');
-      expect(await ended).toEqual([130, null]);
+      expect(await ended).toEqual([0, null]);
     }, 120_000);
 
     test('of a program, which ends in words and without an exit code of its own', async () => {
