@@ -168,8 +168,8 @@ test.runIf(process.env.SKERRY_NIGHTLY)(
       ).out;
     await said('docker', 'load', '-i', '/root/web.tar');
     await said('docker', 'run', '--detach', '--name', 'foreign', IMAGE);
-    await said('ctr', '--namespace', 'default', 'images', 'import', '/root/web.tar');
-    await said('ctr', '--namespace', 'default', 'run', '--detach', IMAGE, 'foreign');
+    await said('ctr', '--namespace', 'default', 'images', 'import', '--snapshotter', 'native', '/root/web.tar');
+    await said('ctr', '--namespace', 'default', 'run', '--snapshotter', 'native', '--detach', IMAGE, 'foreign');
     const before = await others();
     expect(before).toMatch(/foreign +\d+ +RUNNING/);
 

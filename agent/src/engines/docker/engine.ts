@@ -28,7 +28,7 @@ import { otherAddresses, takenBy } from './bridge-addresses.ts';
 import { createBody } from './create-body.ts';
 import { type Dialect, dialectOf } from './dialect.ts';
 import { eachOnce } from './each-once.ts';
-import { errorOf } from './errors.ts';
+import { cutOff, errorOf } from './errors.ts';
 import { endExec, startExec } from './exec.ts';
 import { cdiOf, runtimesOf } from './facts.ts';
 import { followLog } from './follow-log.ts';
@@ -439,6 +439,8 @@ export class DockerEngine implements CompleteEngine {
         const action = Action ?? status ?? '';
         yield { containerId, action: ours.get(action) ?? action };
       }
+    } catch (error) {
+      throw cutOff(error, this.url);
     } finally {
       // Events between two connections are lost.
       this.#inspected.clear();
