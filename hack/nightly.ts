@@ -164,6 +164,12 @@ const RUNS: readonly Run[] = [
     command: tests('engine', 'agent/src/content/images'),
   },
   {
+    name: 'engine-killed',
+    about:
+      "docker, podman and the agent's own engine killed before, during and after their part in each operation of the local API",
+    command: tests('engine', 'agent/src/faults/engine-killed.engine.test.ts'),
+  },
+  {
     name: 'controller-faults',
     about: 'the controller killed before and after each of its writes',
     command: tests('e2e', 'e2e/controller-faults.test.ts'),

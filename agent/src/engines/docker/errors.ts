@@ -12,7 +12,9 @@ export function engineUnavailable(error: unknown, url: string): unknown {
 /** An engine that ends in the middle of its events; any other error as it is. */
 export function cutOff(error: unknown, url: string): unknown {
   if ((error as NodeJS.ErrnoException).code !== 'ECONNRESET') return error;
-  return new EngineError('Unavailable', `the engine at ${url} does not answer: it cut its events off`, { cause: error });
+  return new EngineError('Unavailable', `the engine at ${url} does not answer: it cut its events off`, {
+    cause: error,
+  });
 }
 
 /** What an answer of the engine that is an error means. */
