@@ -21,7 +21,8 @@ const RUNS: readonly Run[] = [
   },
   {
     name: 'agent-faults',
-    about: 'the agent killed before and after every operation and commit of its database',
+    about:
+      'the agent killed before and after every operation and commit of its database; every engine killed before, during and after its part in what a person asks of the machine',
     command: tests('engine', 'agent/src/faults'),
   },
   {
@@ -162,12 +163,6 @@ const RUNS: readonly Run[] = [
     about:
       'archives of images in every form, and an engine that is killed while it loads and pulls, on docker and podman',
     command: tests('engine', 'agent/src/content/images'),
-  },
-  {
-    name: 'engine-killed',
-    about:
-      "docker, podman and the agent's own engine killed before, during and after their part in each operation of the local API",
-    command: tests('engine', 'agent/src/faults/engine-killed.engine.test.ts'),
   },
   {
     name: 'controller-faults',
