@@ -6,6 +6,7 @@ import { EmbeddedEngine } from '../engines/embedded/engine.ts';
  *
  *     parent -> { hold: 'removeImage', when: 'before' }    answered by 'armed'; the next such call says 'held', once
  *     parent -> 'go'                                       the call goes on
+ *     parent -> { hold: '' }                               no call is held
  *
  * Before and after a call the program waits; during a call only its parent knows that it has begun.
  */
@@ -20,7 +21,7 @@ let release: (() => void) | undefined;
 process.on('message', (message: Hold | 'go') => {
   if (message === 'go') return release?.();
   armed = message;
-  return process.send?.('armed');
+  return message.hold && process.send?.('armed');
 });
 process.channel?.unref();
 
