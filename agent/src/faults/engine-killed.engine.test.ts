@@ -440,8 +440,9 @@ describe.each(inject('everyEngine').filter(({ kind }) => casesOf(kind).length > 
     }, 120_000);
 
     test('of a program, which ends in words and without an exit code of its own', async () => {
-      const { said, ended } = begin('ms', 'exec', '-i', 'keep', '--', 'sh', '-c', 'echo begun; exec cat');
-      await until('the program', () => said.out.includes('begun'));
+      const { child, said, ended } = begin('ms', 'exec', '-i', 'keep', 'cat');
+      child.stdin.write('typed\n');
+      await until('the program', () => said.out.includes('typed'));
       await machine.kill();
       await machine.lost();
       await machine.revive();
@@ -450,7 +451,7 @@ describe.each(inject('everyEngine').filter(({ kind }) => casesOf(kind).length > 
       if (process.env.SKERRY_SHOW) process.stderr.write(`exec: ${JSON.stringify([end, said])}\n`);
       expect(end?.[0]).not.toBe(0);
       expect(said.err).not.toBe('');
-      expect(await machine.home.cli('ms', 'exec', 'keep', '--', 'cat', '/data/file')).toMatchObject({ out: KEPT });
+      expect(await machine.home.cli('ms', 'exec', 'keep', 'cat', '/data/file')).toMatchObject({ out: KEPT });
     }, 120_000);
   });
 });
