@@ -439,7 +439,7 @@ describe.each(inject('everyEngine').filter(({ kind }) => casesOf(kind).length > 
       expect(await ended).toEqual([0, null]);
     }, 120_000);
 
-    test('of a program, which ends in words and without an exit code of its own', async () => {
+    test('of a program, which goes on with an engine that does not carry its bytes, and else ends in words', async () => {
       const { child, said, ended } = begin('ms', 'exec', '-i', 'keep', 'cat');
       child.stdin.write('typed\n');
       await until('the program', () => said.out.includes('typed'));
@@ -447,10 +447,15 @@ describe.each(inject('everyEngine').filter(({ kind }) => casesOf(kind).length > 
       await machine.lost();
       await machine.revive();
       await machine.holds();
-      const end = await Promise.race([ended, sleep(30_000, undefined)]);
-      if (process.env.SKERRY_SHOW) process.stderr.write(`exec: ${JSON.stringify([end, said])}\n`);
-      expect(end?.[0]).not.toBe(0);
-      expect(said.err).not.toBe('');
+      if (kind === 'embedded') {
+        // Its pipes do not go through containerd.
+        child.stdin.end('more\n');
+        expect(await ended).toEqual([0, null]);
+        expect(said.out).toContain('more');
+      } else {
+        expect((await ended)[0]).not.toBe(0);
+        expect(said.err).not.toBe('');
+      }
       expect(await machine.home.cli('ms', 'exec', 'keep', 'cat', '/data/file')).toMatchObject({ out: KEPT });
     }, 120_000);
   });
