@@ -23,6 +23,7 @@ import {
   waitForAgent,
 } from '../hack/stack/agent.ts';
 import { type ByteCounter, countBytes } from './byte-counter.ts';
+import type { LocalApi } from './sessions/local.ts';
 
 /** The real agent on a real engine, provisioned as the node "local". */
 export interface Edge extends AsyncDisposable {
@@ -33,8 +34,7 @@ export interface Edge extends AsyncDisposable {
   /** Counts the bytes between agent and controller. */
   readonly traffic: ByteCounter;
   agentPid(): number;
-  /** The unix socket of the agent's local API, and its present token. */
-  localApi(): { socket: string; token: string };
+  localApi(): LocalApi;
   /** Works while the agent is connected to the controller without the proxy that counts. */
   direct<T>(work: () => Promise<T>): Promise<T>;
   /** Restarts the agent in this form and returns when the controller has contact with it. */
@@ -81,8 +81,7 @@ export async function startEdge({ dir, kube, rest, log }: EdgeOptions): Promise<
     agentPid: () => agent.pid,
     localApi() {
       const file = join(dir, 'agent/config.yaml');
-      const { socket, tokenFile } = placesOf(readFileSync(file, 'utf8'), file);
-      return { socket, token: readFileSync(tokenFile, 'utf8').trim() };
+      return placesOf(readFileSync(file, 'utf8'), file);
     },
     async direct(work) {
       const moveTo = (url: string) => moveAgent({ dir, rest: { ...rest, url }, uuid, agent });
