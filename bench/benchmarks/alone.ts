@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cleanUp, makeSpec } from '../../agent/src/engines/_contract.ts';
 import { openEngine } from '../../agent/src/engines/open.ts';
+import { ownLimits } from '../../agent/src/machine/machine.ts';
 import { callEngine } from '../../hack/engine-api.ts';
 import { buildImage, saveImage } from '../../hack/image.ts';
 import { sampleImage } from '../../hack/sample.ts';
@@ -146,7 +147,7 @@ async function timeCreations(context: Context, { kind, engineUrl }: Alone): Prom
   await engine.ensureNetwork();
   try {
     const taken = await timed(creations(context), async () => {
-      const { id } = await engine.create(makeSpec({ view: { imageId: IMAGE }, facts, instance }));
+      const { id } = await engine.create(makeSpec({ view: { imageId: IMAGE }, facts, instance, limits: ownLimits() }));
       await engine.start(id);
     });
     return { [`createP50@${kind}`]: taken.p50 };
