@@ -44,11 +44,12 @@ export const controlPlane: Benchmark = {
     const [http, pollHttp] = [64, null].map((connections) =>
       started.use(createHttp(`https://127.0.0.1:${port}`, connections, { rejectUnauthorized: false })),
     ) as [ReturnType<typeof createHttp>, ReturnType<typeof createHttp>];
-    const token = await login(createRest(http, () => ''));
+    let token = '';
     const fleet = started.use(createFleet({ rest: createRest(http, () => token), http, pollHttp }));
     const seconds = by(context, { short: 10, usual: 120, long: 600 });
     const figures: Record<string, number> = {};
     for (const size of by<readonly number[]>(context, { short: [1, 20], usual: SIZES, long: SIZES })) {
+      token = await login(createRest(http, () => ''));
       await fleet.grow(size);
       context.log(`${size} nodes: ${seconds} s at rest`);
       await sleep(seconds * 1_000);
