@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { placesOf } from '../agent/src/domain/config.ts';
 import { LocalClient } from '../agent/src/local-api/client.ts';
+import { unitEnvironment } from '../hack/agent-release.ts';
 import { bundle } from '../hack/build.ts';
 import { startContainerd } from '../hack/containerd.ts';
 import { type EngineKind, findEngine, removeEngineData } from '../hack/engine.ts';
@@ -70,7 +71,7 @@ export async function startAlone(kind: AloneKind, log: Log): Promise<Alone> {
       dir,
       command: program.path,
       args: ['start', '--config', config],
-      env: { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}` },
+      env: { ...process.env, ...unitEnvironment(), PATH: `${dirname(process.execPath)}:${process.env.PATH}` },
       deathSignal: 'SIGTERM',
     });
     const isReady = async () => {

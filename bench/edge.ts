@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { placesOf } from '../agent/src/domain/config.ts';
+import { unitEnvironment } from '../hack/agent-release.ts';
 import { bundle } from '../hack/build.ts';
 import { type Engine, findEngine } from '../hack/engine.ts';
 import { pullInsecure } from '../hack/engine-api.ts';
@@ -42,8 +43,8 @@ export interface Edge extends AsyncDisposable {
 }
 
 /**
- * The forms of the agent: its sources, as `make up` runs them; the bundled file, as installed on machines, which has the
- * flags of Node in its first line; and that file without these flags.
+ * The forms of the agent: its sources, as `make up` runs them; the bundled file, as installed on machines, with the
+ * environment of its unit and the flags of Node in its first line; and that file without these flags.
  */
 type AgentForm = 'sources' | 'bundle' | 'plain';
 
@@ -102,7 +103,11 @@ export async function startEdge({ dir, kube, rest, log }: EdgeOptions): Promise<
         dir,
         command,
         args: [...args, 'start', '--config', join(dir, 'agent/config.yaml')],
-        env: { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}` },
+        env: {
+          ...process.env,
+          ...(form === 'bundle' && unitEnvironment()),
+          PATH: `${dirname(process.execPath)}:${process.env.PATH}`,
+        },
         deathSignal: 'SIGTERM',
       });
       await waitForAgent({ dir, rest, uuid, agent }, start);

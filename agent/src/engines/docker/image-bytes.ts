@@ -34,7 +34,8 @@ export async function layeredBytes(
   const layers = image.RootFS?.Layers ?? [];
   let shared = 0;
   const ids = (await api.call<ImageItem[]>('GET', '/images/json', { signal })).map(({ Id }) => bare(Id));
-  for (const gone of new Set(known.keys()).difference(new Set(ids))) known.delete(gone);
+  const present = new Set(ids);
+  for (const each of known.keys()) if (!present.has(each)) known.delete(each);
   for (const each of ids) {
     if (each === bare(id)) continue;
     const others = known.get(each) ?? (await read(each))?.RootFS?.Layers ?? [];
