@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
-import { type ContainerdRelease, startContainerd } from '../containerd.ts';
+import { startContainerd } from '../containerd.ts';
 import type { EngineKind } from '../engine.ts';
 import { startClock } from '../progress.ts';
 import { provideEngines } from './global-engine.ts';
@@ -31,8 +31,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
 async function provideOwn(started: AsyncDisposableStack) {
   const dir = await mkdtemp(join(tmpdir(), 'skerry-containerd-'));
   started.defer(() => rm(dir, { recursive: true, force: true }));
-  const version = process.env.SKERRY_CONTAINERD as ContainerdRelease | undefined;
   const log = startClock((text) => process.stderr.write(text));
-  const { url } = started.use(await startContainerd({ dir, log, ...(version && { version }) }));
+  const { url } = started.use(await startContainerd({ dir, log }));
   return [{ kind: 'embedded' as const, url }];
 }

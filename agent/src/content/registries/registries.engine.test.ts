@@ -9,6 +9,7 @@ import { pullTarget } from '../../domain/target.ts';
 import type { CompleteEngine } from '../../engine-port/engine.ts';
 import type { EngineFacts } from '../../engine-port/facts.ts';
 import { cleanUp, findContainer, INSTANCE, makeSpec, type SpecOptions, until } from '../../engines/_contract.ts';
+import { type OwnTestEngine, startOwnDockerApi, startOwnEngine } from '../../engines/_private.ts';
 import { openEngine } from '../../engines/open.ts';
 import { ownLimits } from '../../machine/machine.ts';
 import { memoryDatabase } from '../../state/database.ts';
@@ -19,8 +20,6 @@ import {
   type RegistryProxy,
   SHORT_PAUSES,
   sampleView,
-  startAnyEngine,
-  startEngine,
   startRegistryProxy,
   startTestRegistries,
   type TestRegistries,
@@ -54,12 +53,12 @@ describe.each(KINDS)('%s', (kind) => {
   // Behaviour that does not depend on the engine is tested with one engine, and nightly with both.
   const nightly = process.env.SKERRY_NIGHTLY !== undefined;
   const all = kind === 'docker' || nightly;
-  let real: Awaited<ReturnType<typeof startAnyEngine>>;
+  let real: OwnTestEngine;
   let engine: CompleteEngine;
   let facts: EngineFacts;
 
   beforeAll(async () => {
-    real = await startAnyEngine(kind);
+    real = await startOwnEngine(kind);
     engine = openEngine({ url: real.url, instance: INSTANCE });
     facts = await engine.connect();
   });
@@ -424,7 +423,7 @@ describe.each(KINDS)('%s', (kind) => {
 
 test('a microservice reports that its engine does not reach the agent on the loopback interface', async () => {
   // The engine is in the network of the registry, which is not that of the agent.
-  await using far = await startEngine('podman', { within: registries.network.command });
+  await using far = await startOwnDockerApi('podman', { within: registries.network.command });
   await using fixture = await createAgentFixture(far.url);
   const view = sampleView('team/sample:1', 7);
   fixture.controller.change({ registries: [{ id: 7, url: plain.host, insecure: true }], microservices: [view] });
