@@ -22,12 +22,14 @@ export interface TestEngine {
   url: string;
 }
 
-/** The engines of suites whose promises the contract represents by day: the agent's own is among them at night, or alone. */
-export const suiteEngines = (): TestEngine[] => {
+/** Whether other tests represent the promises on an engine: by day, those of the contract on the agent's own. */
+export const isRepresented = ({ kind }: Pick<TestEngine, 'kind'>): boolean => {
   const { SKERRY_NIGHTLY, SKERRY_ENGINE } = process.env;
-  const withOwn = SKERRY_NIGHTLY || SKERRY_ENGINE === 'embedded';
-  return inject('everyEngine').filter(({ kind }) => kind !== 'embedded' || withOwn);
+  return kind === 'embedded' && !SKERRY_NIGHTLY && SKERRY_ENGINE !== 'embedded';
 };
+
+/** The engines of suites that run on the agent's own only by night, or alone. */
+export const suiteEngines = (): TestEngine[] => inject('everyEngine').filter((each) => !isRepresented(each));
 
 /** The adapter of an engine. */
 export const openTestEngine = ({ kind, url }: TestEngine, instance: string): CompleteEngine =>
@@ -184,9 +186,9 @@ function outsideOfContainerd(url: string): Outside {
       return JSON.stringify([await records.get(id), status]);
     },
     async remove(id) {
-      const { sandboxId = '' } = (await records.get(id)).run;
+      const { sandboxId } = (await records.get(id)).run;
       await records.remove(id);
-      await containerd.call(CRI.removeSandbox, { sandboxId });
+      if (sandboxId) await containerd.call(CRI.removeSandbox, { sandboxId });
     },
     labelsOf: async (id) => (await records.get(id)).spec.labels,
     logFileOf: async (id) => recordPlaces(started).log(id),

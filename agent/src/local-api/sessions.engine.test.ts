@@ -119,7 +119,7 @@ async function startAgent(url: string) {
 const outOf = (messages: readonly ExecText[], stream = 'stdout') =>
   messages.flatMap((each) => (each.stream === stream ? [each.line] : [])).join('');
 
-for (const { kind, url } of suiteEngines())
+for (const { kind, url } of inject('everyEngine'))
   describe(kind, () => {
     let local: Awaited<ReturnType<typeof startAgent>>;
     beforeAll(async () => {

@@ -11,14 +11,14 @@ import { createTestAgent, runAgent } from '../../_agent.ts';
 import { policySchema } from '../../domain/policy.ts';
 import type { CompleteEngine } from '../../engine-port/engine.ts';
 import { cleanUp, until } from '../../engines/_contract.ts';
-import { openTestEngine, suiteEngines } from '../../engines/_outside.ts';
+import { openTestEngine } from '../../engines/_outside.ts';
 import { FakeController, type View } from '../../link/_fake-controller.ts';
 import { fileIdentity, followLinks, locate, mountedPlaces, mountsBelow } from '../../machine/disk.ts';
 import { localMachine } from '../../machine/machine.ts';
 
 /** A path that is exchanged between the check and the mount must not give a container access. */
 
-for (const tested of suiteEngines())
+for (const tested of inject('everyEngine'))
   describe(tested.kind, () => {
     const folder = temporaryFolder();
     const at = (path: string) => join(folder, path);
