@@ -13,13 +13,13 @@ interface Special {
   device?: [major: number, minor: number];
 }
 
-/** The kernel's log, which root of the machine may read. */
-const KMSG: [number, number] = [1, 11];
+/** The device of FUSE, which any user may open who is not kept from it. */
+const FUSE: [number, number] = [10, 229];
 
 /** An image with a shell, a program of root with the setuid bit, and a device for everybody. */
 export function imageWithDevice(): Image {
   const setuid = { path: 'bin/asroot', type: 'file', content: readFileSync('/bin/cat'), mode: 0o4755 } as const;
-  return onShell([setuid], [{ path: 'tmp/kmsg', flag: '3', device: KMSG }]);
+  return onShell([setuid], [{ path: 'tmp/fuse', flag: '3', device: FUSE }]);
 }
 
 /** An image whose layer goes through a link to a folder of the machine, and makes a file there. */
