@@ -106,7 +106,7 @@ function dockerEvents(url: string): RunEvents {
 }
 
 /**
- * The agent's own engine keeps no events: the stream is complete once it has brought what runs now. An id is that of one run of a container.
+ * The agent's own engine keeps no events: the stream is complete once it has brought what runs now. CRI gives each run of a container an id.
  */
 function containerdEvents(url: string, uuids: ReadonlySet<string>): RunEvents {
   const containerd = new Containerd(url);

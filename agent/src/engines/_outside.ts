@@ -22,7 +22,7 @@ export interface TestEngine {
   url: string;
 }
 
-/** Whether other tests represent the promises on an engine: by day, those of the contract on the agent's own. */
+/** Whether other tests represent the promises on an engine: by day the contract represents them on the agent's own. */
 export const isRepresented = ({ kind }: Pick<TestEngine, 'kind'>): boolean => {
   const { SKERRY_NIGHTLY, SKERRY_ENGINE } = process.env;
   return kind === 'embedded' && !SKERRY_NIGHTLY && SKERRY_ENGINE !== 'embedded';

@@ -61,7 +61,7 @@ for (const tested of inject('everyEngine'))
     test('a container that forks without end stops at its limit of processes, and all of them end with it', async () => {
       const bomb = 'trap "" TERM HUP; sh -c "while :; do sleep 3000 & done" 2> /dev/null; echo full; exec sleep 3000';
       const limits = { nproc: { soft: 100, hard: 100 } };
-      // The limit is that of a user on the whole machine: this one has no other process.
+      // A user has the limit on the whole machine: no other process has this user.
       const { id, pid } = await started({ commands: sh(bomb), ulimits: limits, runAsUser: '64321:64321' });
       await until('the limit', async () => (await linesOf(id)).includes('full'));
       const namespace = readlinkSync(`/proc/${pid}/ns/pid`);
@@ -103,7 +103,7 @@ for (const tested of inject('everyEngine'))
       for (const made of [imageThroughLink(folder), imageWithHardLink(secret)]) {
         const image = await push(`links-${tested.kind}`, made);
         const pulled = await engine.pull({ reference: image, platform: '' }).catch((error: unknown) => error);
-        // An engine may refuse the image; one that has it keeps its links inside.
+        // An engine that does not refuse the image keeps its links inside.
         if (pulled instanceof EngineError) continue;
         expect(pulled).toMatch(/^sha256:/);
         const script = 'cat /tmp/secret /tmp/out/secret; echo over';
