@@ -1,10 +1,12 @@
 import { spawnSync } from 'node:child_process';
+import { readdirSync, readlinkSync } from 'node:fs';
 import { constants } from 'node:os';
 import { inject } from 'vitest';
 import { callEngine, pullInsecure } from '../../../hack/engine-api.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { CONTAINER_LABELS } from '../../../src/api/names.ts';
 import type { CompleteEngine } from '../engine-port/engine.ts';
+import { readText } from '../machine/disk.ts';
 import { makeSpec } from './_contract.ts';
 import { DockerEngine } from './docker/engine.ts';
 import { Containerd } from './embedded/client.ts';
@@ -14,7 +16,7 @@ import { startedAt } from './embedded/machine/started.ts';
 import { recordPlaces } from './embedded/places.ts';
 import { ContainerRecords } from './embedded/record.ts';
 import { CONTAINERD } from './embedded/wire/containerd.ts';
-import { CRI } from './embedded/wire/cri.ts';
+import { CONTAINER_STATES, CRI } from './embedded/wire/cri.ts';
 
 /** An engine of a test run: which one it is, and where. */
 export interface TestEngine {
@@ -51,9 +53,21 @@ export interface ForeignContainer {
   source?: string;
 }
 
+/** A container of any program. */
+export interface SeenContainer {
+  id: string;
+  name: string;
+  image: string;
+  state: string;
+  labels: Record<string, string>;
+}
+
 /** An engine as another program of the machine uses it, without the adapter. The agent's own has no other programs than other agents. */
 export interface Outside {
   pull(reference: string): Promise<void>;
+  all(): Promise<SeenContainer[]>;
+  /** the command lines of what runs in a container */
+  programsOf(id: string): Promise<string[]>;
   /** Makes a container, and returns its id. */
   make(container: ForeignContainer): Promise<string>;
   run(id: string): Promise<void>;
@@ -93,6 +107,17 @@ function outsideOfDocker(url: string): Outside {
   };
   return {
     pull: (reference) => pullInsecure(url, reference),
+    async all() {
+      type Listed = { Id: string; Names: string[]; Image: string; State: string; Labels: Record<string, string> };
+      const list = await callEngine<Listed[]>(url, 'GET', '/v1.41/containers/json?all=true');
+      return list.map(({ Id, Names, Image, State, Labels }) => ({
+        ...{ id: Id, name: Names[0]?.slice(1) ?? '', image: Image, state: State, labels: Labels },
+      }));
+    },
+    async programsOf(id) {
+      const top = await callEngine<{ Processes: string[][] }>(url, 'GET', `/v1.41/containers/${id}/top`);
+      return top.Processes.map((fields) => fields.at(-1) ?? '');
+    },
     async make({ name, image: Image, labels: Labels = {}, source }) {
       const HostConfig = {
         // podman cannot start a container where the machine grants less than its own limits.
@@ -158,6 +183,19 @@ function outsideOfContainerd(url: string): Outside {
       await connected();
       await other.pull({ reference, platform: '' });
     },
+    async all() {
+      const { containers } = await containerd.call(CRI.listContainers, {});
+      const states = new Map(containers.map(({ id, state }) => [id, state]));
+      return (await records.list()).map(({ id, spec, run }) => {
+        const isRunning = states.get(run.containerId ?? '') === CONTAINER_STATES.running;
+        return { id, name: run.name, image: spec.image, state: isRunning ? 'running' : 'exited', labels: spec.labels };
+      });
+    },
+    async programsOf(id) {
+      const { process } = await containerd.call(CONTAINERD.getProcess, await containerOf(id));
+      const namespace = readlinkSync(`/proc/${process?.pid}/ns/pid`);
+      return processesIn(namespace).map((pid) => (readText(`/proc/${pid}/cmdline`) ?? '').replaceAll('\0', ' ').trim());
+    },
     async make({ name, image, labels = {}, source }) {
       const spec = makeSpec({ facts: await connected(), instance: ANOTHER_AGENT, name, view: { imageId: image } });
       const mounts = source ? [{ source, target: '/data', readOnly: false, relabel: false }] : [];
@@ -199,6 +237,19 @@ function outsideOfContainerd(url: string): Outside {
       return JSON.stringify({ run: (await records.get(id)).run, rules: rules() });
     },
   };
+}
+
+/** The processes of the machine in a namespace of processes; zombies have none. */
+export function processesIn(namespace: string): number[] {
+  return readdirSync('/proc')
+    .map(Number)
+    .filter((pid) => {
+      try {
+        return pid > 0 && readlinkSync(`/proc/${pid}/ns/pid`) === namespace;
+      } catch {
+        return false;
+      }
+    });
 }
 
 const rules = () => (spawnSync('iptables-save', ['-t', 'nat'], { encoding: 'utf8' }).stdout ?? '').split('\n');

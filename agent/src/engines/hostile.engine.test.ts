@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
 import { type Image, pushImage } from '../../../hack/image.ts';
@@ -12,7 +12,7 @@ import type { EngineFacts } from '../engine-port/facts.ts';
 import { ownLimits } from '../machine/machine.ts';
 import { cleanUp, findContainer, INSTANCE, makeSpec, prepare, until } from './_contract.ts';
 import { imageThroughLink, imageWithDevice, imageWithHardLink } from './_hostile-image.ts';
-import { openTestEngine } from './_outside.ts';
+import { openTestEngine, processesIn } from './_outside.ts';
 
 /** Containers and images that mean harm, on every engine. That a container which fills its log is bounded is a row of the fields. */
 
@@ -116,16 +116,3 @@ for (const tested of inject('everyEngine'))
       expect(readFileSync(secret, 'utf8')).toBe('canary');
     });
   });
-
-/** The processes of the machine in a namespace of processes; zombies have none. */
-function processesIn(namespace: string): number[] {
-  return readdirSync('/proc')
-    .map(Number)
-    .filter((pid) => {
-      try {
-        return pid > 0 && readlinkSync(`/proc/${pid}/ns/pid`) === namespace;
-      } catch {
-        return false;
-      }
-    });
-}
