@@ -239,13 +239,14 @@ function outsideOfContainerd(url: string): Outside {
   };
 }
 
-/** The processes of the machine in a namespace of processes; zombies have none. */
+/** The processes of the machine in a namespace of processes. A zombie has ended: no process waits for it. */
 export function processesIn(namespace: string): number[] {
   return readdirSync('/proc')
     .map(Number)
     .filter((pid) => {
       try {
-        return pid > 0 && readlinkSync(`/proc/${pid}/ns/pid`) === namespace;
+        if (!Number.isInteger(pid) || readlinkSync(`/proc/${pid}/ns/pid`) !== namespace) return false;
+        return !/\) Z /.test(readText(`/proc/${pid}/stat`) ?? '');
       } catch {
         return false;
       }
