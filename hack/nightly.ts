@@ -143,10 +143,22 @@ const RUNS: readonly Run[] = [
     ),
   },
   {
+    name: 'embedded',
+    about: "every test of the agent and its engine on the agent's own engine, with Debian's containerd",
+    command: tests('engine', 'agent/src'),
+    env: { SKERRY_ENGINE: 'embedded' },
+  },
+  {
     name: 'containerd-2',
-    about: "the contract of engines on the agent's own engine with containerd 2, which is built in some minutes",
-    command: tests('engine', 'agent/src/engines'),
+    about: 'the same with containerd 2, which is built in some minutes',
+    command: tests('engine', 'agent/src'),
     env: { SKERRY_ENGINE: 'embedded', SKERRY_CONTAINERD: '2' },
+  },
+  {
+    name: 'embedded-stories',
+    about: "the main job, and terminals and logs from the controller, on the agent's own engine",
+    command: tests('e2e', 'e2e/main-job.test.ts', 'e2e/sessions.test.ts'),
+    env: { SKERRY_ENGINE: 'embedded' },
   },
   {
     name: 'agent-engines',
