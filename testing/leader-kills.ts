@@ -28,6 +28,9 @@ interface Options {
   onWritten?(resource: string, object: KubeObject): void;
 }
 
+/** A run of the night says how far it is once in so many kills. */
+const PROGRESS = 20;
+
 /** Both sides of each write in the night; by day one side of every second write, in turn before and after it. */
 function killsOf(writes: number): Kill[] {
   const all = Array.from({ length: writes }, (_, i) => WHENS.map((when) => ({ n: i + 1, when }))).flat();
@@ -96,7 +99,9 @@ export function createLeaderKills(
     async everyKill(act: () => Promise<string[]>): Promise<{ writes: string[]; found: unknown[] }> {
       const whole = await tell(act);
       const found: unknown[] = whole.amiss.length > 0 ? [{ amiss: whole.amiss }] : [];
-      for (const { n, when } of killsOf(whole.writes.length)) {
+      const kills = killsOf(whole.writes.length);
+      for (const [i, { n, when }] of kills.entries()) {
+        if (process.env.SKERRY_NIGHTLY && i % PROGRESS === 0) console.log(`kill ${i + 1} of ${kills.length}`);
         await fleet.reset();
         const { amiss } = await tell(act, { n, when });
         if (amiss.length > 0) found.push({ n, when, write: whole.writes[n - 1], amiss });
