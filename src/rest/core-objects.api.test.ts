@@ -127,6 +127,7 @@ describe('what microservices use of secrets', () => {
     const [directory, key] = [revision('directory'), revision('key')];
     await expect.poll(async () => (await labelsOf('files'))[LABELS.inUse], { timeout: 10_000 }).toBe('true');
     expect(counted()).toBe(1);
+    expect(desired.state(node)?.volumeMounts).toMatchObject([{ name: 'files', version: 1 }]);
 
     await admin.patch('/secrets/files', { json: { data: { 'conf/a': '2', 'conf/b': '1' } } });
     expect(desired.state(node)?.volumeMounts).toMatchObject([
