@@ -2,8 +2,8 @@ import { storeOf } from '../datastore/stores.ts';
 import type { Kind } from '../kinds/definition.ts';
 import type { KindObject } from '../kinds/object.ts';
 import { type Identified, idToRecord, idVerdict, type ObjectIdentity, uuidToRecord } from '../rules/identity.ts';
-import type { Verdict } from '../rules/inputs.ts';
 import { holder } from '../rules/precedence.ts';
+import type { Verdict } from '../rules/verdict.ts';
 import type { ControllerDependencies } from './dependencies.ts';
 
 /**

@@ -7,7 +7,7 @@ import { readRevisionKey } from '../datastore/revision-key.ts';
 import { createStores, followStores, type Stores } from '../datastore/stores.ts';
 import { createClient, type KubeClient } from '../kube/mod.ts';
 import { silentLog } from '../lib/log.ts';
-import type { LoginContext } from './contract/tokens.ts';
+import type { LoginContext } from './contract/login-context.ts';
 import { createIdentity, type IdentityOptions, type Logins } from './identity.ts';
 
 /** Users and logins of one replica, over a real API server. */

@@ -6,9 +6,9 @@ import { normalEmail } from '../subjects/identity/rules/email.ts';
 import { stepOf } from '../subjects/identity/rules/steps.ts';
 import type { InteractionAction, InteractionState, Interactions } from './contract/interactions.ts';
 import type { EmbeddedIssuer } from './contract/issuer.ts';
+import type { LoginContext } from './contract/login-context.ts';
 import type { Artefacts } from './contract/once.ts';
 import type { LoginEvents, Strangers } from './contract/strangers.ts';
-import type { LoginContext } from './contract/tokens.ts';
 import type {
   AccountLockout,
   PasswordChange,

@@ -6,8 +6,9 @@ import type { EdgeNode } from '../api/v3/edge-node.ts';
 import { type BuiltIn, isReservedFor } from '../rules/built-in.ts';
 import { DomainError } from '../rules/errors.ts';
 import { idOf, uuidOf } from '../rules/identity.ts';
-import type { Lookups, ReferencedObjects, Verdict } from '../rules/inputs.ts';
+import type { Lookups, ReferencedObjects } from '../rules/inputs.ts';
 import { v3Name } from '../rules/names.ts';
+import type { Verdict } from '../rules/verdict.ts';
 import type { FindReferenced, KindObject, Reference } from './object.ts';
 import type { KindRest } from './rest.ts';
 

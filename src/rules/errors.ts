@@ -1,5 +1,5 @@
 import type { RestErrorCode } from '../api/error-codes.ts';
-import type { Verdict } from './inputs.ts';
+import type { Verdict } from './verdict.ts';
 
 /** `name` of a REST error body by kind of failure (docs/spec/rest-v3.md#errors). */
 const NAMES = {

@@ -3,7 +3,7 @@ import { UUID_PATTERN } from '../api/meta.ts';
 import { BUILT_IN_REGISTRIES, LABELS } from '../api/names.ts';
 import type { Application, EdgeNode, Registry } from '../api/v3/index.ts';
 import { isReservedFor } from './built-in.ts';
-import type { Verdict } from './inputs.ts';
+import type { Verdict } from './verdict.ts';
 
 /**
  * The identity of an object for machines and v3 clients, independent of its manifest. The status records it, since no

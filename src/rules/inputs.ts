@@ -1,5 +1,3 @@
-import type { VerdictReason } from '../api/conditions.ts';
-import type { RestErrorCode } from '../api/error-codes.ts';
 import type { NativeRole } from '../api/rbac.ts';
 import type {
   Application,
@@ -30,6 +28,7 @@ import type { PartState, PlatformFacts, PlatformPart } from './part.ts';
 import type { DefaultRouter } from './router-hub.ts';
 import type { Base64ByKey, SystemFileSet } from './system-files.ts';
 import type { Tunnels } from './tunnel.ts';
+import type { Verdict } from './verdict.ts';
 
 /** A core Secret or ConfigMap as the domain reads it: text by key. Secrets are decoded. */
 export interface KeyedText {
@@ -192,25 +191,6 @@ export interface DesiredEntry {
   /** false for entries that are stopped, or whose application is stopped or being deleted */
   shouldRun: boolean;
   verdict?: Verdict;
-}
-
-/**
- * Why an entry may not run as asked. REST and kubectl get the same verdict: REST responds with `status` and `code`, the
- * reconciler sets Ready=False with `reason`.
- */
-export interface Verdict {
-  reason: VerdictReason;
-  message: string;
-  /** HTTP status of the response to a write with this verdict */
-  status: 400 | 403 | 404 | 409;
-  /** code of the REST error body (docs/spec/rest-v3.md#error-codes) */
-  code: RestErrorCode<400 | 403 | 404 | 409>;
-  /** path of the field in the entry, spelled as in the YAML form */
-  field?: string;
-  /** paths of the entry that the message names; a JSON body has other names for them */
-  names?: readonly string[];
-  /** true when the reason passes without an edit, for example while a port is being given up */
-  passes?: true;
 }
 
 /** Whether a node shows signs of life: `never` before its first provisioning, `silent` beyond its limit. */

@@ -2,7 +2,7 @@ import type { VerdictReason } from '../api/conditions.ts';
 import type { Condition, ObjectMeta, ResourceDefinition } from '../api/meta.ts';
 import type { EdgeNode } from '../api/v3/index.ts';
 import { conditionsOf, type Findings, joined, kstatus, type Progress } from './conditions.ts';
-import type { Verdict } from './inputs.ts';
+import type { Verdict } from './verdict.ts';
 
 /** The inputs of the status of an object that machines do not report on. */
 export interface KindStatusInputs {

@@ -2,8 +2,8 @@ import { describe, expect, it, test } from 'vitest';
 import type { Condition } from '../../api/meta.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
 import { type EdgeNode, type EdgeNodeSpec, type EdgeNodeStatus, edgeNodeStatusSchema } from '../../api/v3/index.ts';
-import type { Verdict } from '../../rules/inputs.ts';
 import type { PartState } from '../../rules/part.ts';
+import type { Verdict } from '../../rules/verdict.ts';
 import {
   at,
   MINUTE,

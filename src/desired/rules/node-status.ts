@@ -9,8 +9,9 @@ import {
   edgeNodeStatusSchema,
 } from '../../api/v3/index.ts';
 import { conditionsOf, cut, type Finding, joined, kstatus, type Progress } from '../../rules/conditions.ts';
-import type { DesiredEntry, DesiredState, Liveness, Observation, Verdict } from '../../rules/inputs.ts';
+import type { DesiredEntry, DesiredState, Liveness, Observation } from '../../rules/inputs.ts';
 import { v3Name } from '../../rules/names.ts';
+import type { Verdict } from '../../rules/verdict.ts';
 import { sentMounts } from '../../subjects/content/rules/volume-mount/on-node.ts';
 import { actionIgnored, platformGeneration, requestedAction } from '../../subjects/nodes/rules/actions.ts';
 import { observedArtifacts } from '../../subjects/nodes/rules/artifacts.ts';

@@ -1,4 +1,4 @@
-import type { LoginContext } from './tokens.ts';
+import type { LoginContext } from './login-context.ts';
 
 export type InteractionStep = 'login' | 'mfa' | 'enroll' | 'confirm-enroll' | 'change-password' | 'complete';
 

@@ -1,3 +1,4 @@
+import type { LoginContext } from './login-context.ts';
 import type { StoredUser } from './users.ts';
 
 /** A bearer token that a verifier accepted. */
@@ -44,14 +45,6 @@ export interface Verifiers {
 export interface TokenPair {
   accessToken: string;
   refreshToken?: string;
-}
-
-/** From where a login comes. */
-export interface LoginContext {
-  address: string;
-  requestId: string;
-  /** hash of the value of a browser that logged in before */
-  device?: string;
 }
 
 /** A login before and after the write of its session. */

@@ -1,6 +1,6 @@
 import type { Device } from '../../subjects/identity/rules/devices.ts';
 import type { LoginSession } from '../../subjects/identity/rules/session.ts';
-import type { LoginContext } from './tokens.ts';
+import type { LoginContext } from './login-context.ts';
 
 /** An AuthUser with the content of its Secret. Immutable; `version` is the resourceVersion of the Secret. */
 export interface StoredUser {

@@ -15,7 +15,6 @@ import type {
 } from '../../identity/contract/users.ts';
 import type { Duties } from '../../subjects/identity/rules/duties.ts';
 import type { Grants } from './access.ts';
-import type { RestDependencies } from './dependencies.ts';
 
 /** Users and logins as routes use them. `off`: why there are none, in words for people. */
 export type IdentityDoor = { off: string } | EmbeddedDoor | ExternalDoor;
@@ -54,10 +53,13 @@ interface ExternalDoor extends SharedDoor {
   external: ExternalProvider;
 }
 
+/** What routes get: the door, while the controller has logins. */
+type DoorHolder = { identity?: IdentityDoor | undefined };
+
 const notHere = (why: string) => new HttpError(501, 'NOT_IMPLEMENTED', why);
 
 /** Throws 501 while logins are off. */
-export function openDoor({ identity }: Pick<RestDependencies, 'identity'>): EmbeddedDoor | ExternalDoor {
+export function openDoor({ identity }: DoorHolder): EmbeddedDoor | ExternalDoor {
   if (!identity) throw notHere('this controller has no logins');
   if (identity.off !== undefined) throw notHere(identity.off);
   return identity;
@@ -67,7 +69,7 @@ export function openDoor({ identity }: Pick<RestDependencies, 'identity'>): Embe
 export type BrowserDoor = (EmbeddedDoor | ExternalDoor) & Required<Pick<SharedDoor, 'browser' | 'urls'>>;
 
 /** The same, and 501 without a login in the browser. */
-export function browserDoor(deps: Pick<RestDependencies, 'identity'>): BrowserDoor {
+export function browserDoor(deps: DoorHolder): BrowserDoor {
   const door = openDoor(deps);
   const { browser, urls } = door;
   if (browser && urls) return { ...door, browser, urls };
@@ -75,7 +77,7 @@ export function browserDoor(deps: Pick<RestDependencies, 'identity'>): BrowserDo
 }
 
 /** The same, and 501 when another provider has the users. */
-export function embeddedDoor(deps: Pick<RestDependencies, 'identity'>): EmbeddedDoor {
+export function embeddedDoor(deps: DoorHolder): EmbeddedDoor {
   const door = openDoor(deps);
   if (door.mode === 'embedded') return door;
   throw notHere('users are those of another provider: this is a route of AUTH_MODE=embedded');

@@ -1,7 +1,8 @@
 import { AGENT_GROUP } from '../../../api/names.ts';
 import type { Application, MicroserviceEntry, ServiceAccount } from '../../../api/v3/index.ts';
-import type { Find, Verdict } from '../../../rules/inputs.ts';
+import type { Find } from '../../../rules/inputs.ts';
 import { v3Name } from '../../../rules/names.ts';
+import type { Verdict } from '../../../rules/verdict.ts';
 import type { RoleRule, ServiceAccountView } from '../../../wire/agent.ts';
 
 /** The role of a microservice that names none. */

@@ -9,9 +9,10 @@ import {
 import type { CatalogItem, CatalogItemSpec, MicroserviceEntry, Registry } from '../../../api/v3/index.ts';
 import { type BuiltIn, isOneOf } from '../../../rules/built-in.ts';
 import { DomainError } from '../../../rules/errors.ts';
-import type { Find, Verdict } from '../../../rules/inputs.ts';
+import type { Find } from '../../../rules/inputs.ts';
 import { v3Name } from '../../../rules/names.ts';
 import { IMAGE_ARCHITECTURES, normalReference } from '../../../rules/normal-entry.ts';
+import type { Verdict } from '../../../rules/verdict.ts';
 import { registryRefOf } from './catalog-images.ts';
 import { normalType, resolveRegistry } from './registry.ts';
 

@@ -4,10 +4,11 @@ import { type MicroserviceEntry, type Registry, type RegistrySpec, registrySpecS
 import { requireUnchanged } from '../../../rules/document.ts';
 import { DomainError, invalid } from '../../../rules/errors.ts';
 import { registryId } from '../../../rules/identity.ts';
-import type { Find, Verdict } from '../../../rules/inputs.ts';
+import type { Find } from '../../../rules/inputs.ts';
 import { v3Name } from '../../../rules/names.ts';
 import { normalReference } from '../../../rules/normal-entry.ts';
 import { formatPath, validated } from '../../../rules/validate.ts';
+import type { Verdict } from '../../../rules/verdict.ts';
 
 /** A registry in its normal form: with an id, aliases resolved. */
 export interface NormalRegistry {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { bearerOf } from '../../../http/bearer.ts';
 import { HttpError } from '../../../http/http-error.ts';
-import type { LoginContext } from '../../../identity/contract/tokens.ts';
+import type { LoginContext } from '../../../identity/contract/login-context.ts';
 import type { StoredUser } from '../../../identity/contract/users.ts';
 import { replyShape } from '../../../kinds/rest.ts';
 import { badRequest, unauthenticated } from '../../../rest/contract/errors.ts';

@@ -1,5 +1,5 @@
 import type { AuthPolicy } from '../../../api/v3/auth-policy.ts';
-import type { Verdict } from '../../../rules/inputs.ts';
+import type { Verdict } from '../../../rules/verdict.ts';
 
 /** Name of the only AuthPolicy that counts. */
 export const AUTH_POLICY = 'default';

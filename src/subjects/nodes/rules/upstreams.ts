@@ -3,8 +3,9 @@ import type { RestErrorCode } from '../../../api/error-codes.ts';
 import type { EdgeNode, EdgeNodeSpec } from '../../../api/v3/index.ts';
 import { HUB_UPSTREAM } from '../../../rules/bus-hub.ts';
 import { nodeUuid } from '../../../rules/identity.ts';
-import type { Lookups, Verdict } from '../../../rules/inputs.ts';
+import type { Lookups } from '../../../rules/inputs.ts';
 import { v3Name } from '../../../rules/names.ts';
+import type { Verdict } from '../../../rules/verdict.ts';
 import { settingShown } from './settings.ts';
 
 /**

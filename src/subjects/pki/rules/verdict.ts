@@ -1,7 +1,7 @@
 import { type ControlPlane, SYSTEM_SECRET_PREFIXES } from '../../../api/names.ts';
 import type { Certificate } from '../../../api/v3/certificate.ts';
 import type { CertificateAuthority } from '../../../api/v3/certificate-authority.ts';
-import type { Verdict } from '../../../rules/inputs.ts';
+import type { Verdict } from '../../../rules/verdict.ts';
 import { isSystemSecretName } from '../../content/rules/core-objects/form.ts';
 import { isOwn, isSystemAuthority, isSystemCertificate, keysIn, type Texts } from './authority.ts';
 import { authorityNameOf } from './certificate.ts';

@@ -17,8 +17,8 @@ import {
   watching,
 } from '../../../kube/mod.ts';
 import { createTokenBuckets } from '../../../lib/token-bucket.ts';
-import type { Verdict } from '../../../rules/inputs.ts';
 import { RenderTimeout } from '../../../rules/renderer.ts';
+import type { Verdict } from '../../../rules/verdict.ts';
 import { KINDS, RESOURCES } from '../../kinds.ts';
 import {
   abandonedTemplates,

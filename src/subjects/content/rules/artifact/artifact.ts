@@ -6,9 +6,10 @@ import {
   type Registry,
 } from '../../../../api/v3/index.ts';
 import { registryId, uuidOf } from '../../../../rules/identity.ts';
-import type { Find, Verdict } from '../../../../rules/inputs.ts';
+import type { Find } from '../../../../rules/inputs.ts';
 import { v3Name } from '../../../../rules/names.ts';
 import { normalReference } from '../../../../rules/normal-entry.ts';
+import type { Verdict } from '../../../../rules/verdict.ts';
 import type { ArtifactView } from '../../../../wire/artifacts.ts';
 import { isNodeCache, normalType, resolveRegistry } from '../../../catalog/rules/registry.ts';
 

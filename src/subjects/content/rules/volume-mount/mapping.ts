@@ -1,5 +1,6 @@
 import type { MicroserviceEntry } from '../../../../api/v3/index.ts';
-import type { Lookups, Verdict } from '../../../../rules/inputs.ts';
+import type { Lookups } from '../../../../rules/inputs.ts';
+import type { Verdict } from '../../../../rules/verdict.ts';
 import { SYSTEM_FILES_PREFIX } from '../../../../wire/system-files.ts';
 import { keyProblem } from '../../../../wire/volume-mounts.ts';
 import { hasKey, identifyContent } from '../core-objects/content.ts';

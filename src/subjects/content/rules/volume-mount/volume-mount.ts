@@ -1,7 +1,8 @@
 import { hash } from 'node:crypto';
 import { LABELS } from '../../../../api/names.ts';
 import type { VolumeMount } from '../../../../api/v3/index.ts';
-import type { KeyedText, Lookups, Verdict } from '../../../../rules/inputs.ts';
+import type { KeyedText, Lookups } from '../../../../rules/inputs.ts';
+import type { Verdict } from '../../../../rules/verdict.ts';
 import { identifyContent, problemOf } from '../core-objects/content.ts';
 
 /** The Secret or ConfigMap of a volume mount. */

@@ -2,7 +2,8 @@ import type { Reason } from '../../../../api/conditions.ts';
 import type { MicroserviceEntry, ObservedMicroservice } from '../../../../api/v3/index.ts';
 import type { Progress } from '../../../../rules/conditions.ts';
 import { hasContainer } from '../../../../rules/deletion.ts';
-import type { Liveness, Verdict } from '../../../../rules/inputs.ts';
+import type { Liveness } from '../../../../rules/inputs.ts';
+import type { Verdict } from '../../../../rules/verdict.ts';
 import type { MicroserviceView } from '../../../../wire/agent.ts';
 import { STEADY_MS } from '../../../nodes/rules/report.ts';
 

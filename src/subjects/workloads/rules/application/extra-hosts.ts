@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import type { EdgeNode } from '../../../../api/v3/index.ts';
-import type { Lookups, Verdict } from '../../../../rules/inputs.ts';
+import type { Lookups } from '../../../../rules/inputs.ts';
 import { v3Name } from '../../../../rules/names.ts';
+import type { Verdict } from '../../../../rules/verdict.ts';
 import { placedOn } from '../../../nodes/rules/placement/entries.ts';
 import { hostOf } from '../../../nodes/rules/settings.ts';
 

@@ -1,7 +1,8 @@
 import type { Application, EdgeNode, ObservedMicroservice } from '../../../../api/v3/index.ts';
 import type { Progress } from '../../../../rules/conditions.ts';
-import type { DesiredState, Liveness, Verdict } from '../../../../rules/inputs.ts';
+import type { DesiredState, Liveness } from '../../../../rules/inputs.ts';
 import type { MissingRule } from '../../../../rules/missing-rules.ts';
+import type { Verdict } from '../../../../rules/verdict.ts';
 import type { FormerNode, FormerNodeFacts, PlacementInputs } from '../../../nodes/rules/placement/moves.ts';
 
 /** The inputs of the status of an application. */

@@ -9,9 +9,9 @@ import type {
 import { conditionsOf, cut, type Finding, joined, kstatus, type Progress } from '../../../../rules/conditions.ts';
 import { ownerOf } from '../../../../rules/deletion.ts';
 import { isIdentityTaken } from '../../../../rules/identity.ts';
-import type { Verdict } from '../../../../rules/inputs.ts';
 import { missingRules } from '../../../../rules/missing-rules.ts';
 import { entryUuid, v3Name } from '../../../../rules/names.ts';
+import type { Verdict } from '../../../../rules/verdict.ts';
 import type { MicroserviceHold, MicroserviceView } from '../../../../wire/agent.ts';
 import { actionIgnored, rebuildCountOf } from '../../../nodes/rules/actions.ts';
 import { stateOf } from '../../../nodes/rules/microservice-state.ts';

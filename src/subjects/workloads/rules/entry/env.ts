@@ -1,6 +1,7 @@
 import { LABELS } from '../../../../api/names.ts';
 import type { MicroserviceEntry } from '../../../../api/v3/index.ts';
-import type { KeyedText, Lookups, Verdict } from '../../../../rules/inputs.ts';
+import type { KeyedText, Lookups } from '../../../../rules/inputs.ts';
+import type { Verdict } from '../../../../rules/verdict.ts';
 
 /** A variable of an entry. */
 export type EnvItem = NonNullable<NonNullable<MicroserviceEntry['container']>['env']>[number];

@@ -1,7 +1,7 @@
 import { ANNOTATIONS, FIELD_MANAGERS, TEMPLATE_ANNOTATION_PREFIX } from '../../../../api/names.ts';
 import type { Application, MicroserviceEntry } from '../../../../api/v3/index.ts';
 import { isEmpty } from '../../../../rules/body-values.ts';
-import type { Verdict } from '../../../../rules/inputs.ts';
+import type { Verdict } from '../../../../rules/verdict.ts';
 import { digestOf } from '../../../../wire/digest.ts';
 
 /**

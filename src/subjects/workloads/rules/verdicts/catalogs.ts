@@ -1,7 +1,7 @@
 import { BOUNDS } from '../../../../api/bounds.ts';
 import { ARTIFACT_KINDS, type ArtifactKind } from '../../../../api/v3/index.ts';
-import type { Verdict } from '../../../../rules/inputs.ts';
 import { v3Name } from '../../../../rules/names.ts';
+import type { Verdict } from '../../../../rules/verdict.ts';
 import { ARTIFACTS, artifactVerdict } from '../../../content/rules/artifact/artifact.ts';
 import type { VerdictInput } from './rule.ts';
 

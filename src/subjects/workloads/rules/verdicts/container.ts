@@ -1,6 +1,6 @@
 import { BOUNDS } from '../../../../api/bounds.ts';
 import { RESERVED_ENV_PREFIX, RESERVED_LABEL_PREFIX } from '../../../../api/names.ts';
-import type { Verdict } from '../../../../rules/inputs.ts';
+import type { Verdict } from '../../../../rules/verdict.ts';
 import { notRendered } from '../templates/pending.ts';
 import type { VerdictInput } from './rule.ts';
 

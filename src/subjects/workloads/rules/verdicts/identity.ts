@@ -1,6 +1,6 @@
 import { applicationUuid, nameTaken, uuidTaken } from '../../../../rules/identity.ts';
-import type { Verdict } from '../../../../rules/inputs.ts';
 import { v3Name } from '../../../../rules/names.ts';
+import type { Verdict } from '../../../../rules/verdict.ts';
 import { isSame } from '../../../nodes/rules/placement/entries.ts';
 import { type EntryClaim, entryClaims, entryHolder } from '../application/claims.ts';
 import type { VerdictInput } from './rule.ts';

@@ -1,8 +1,8 @@
 import { ARCHITECTURES } from '../../../../api/names.ts';
 import { registryId } from '../../../../rules/identity.ts';
-import type { Verdict } from '../../../../rules/inputs.ts';
 import { v3Name } from '../../../../rules/names.ts';
 import { IMAGE_ARCHITECTURES, imageFor } from '../../../../rules/normal-entry.ts';
+import type { Verdict } from '../../../../rules/verdict.ts';
 import { imageSourceOf } from '../../../catalog/rules/catalog-images.ts';
 import { normalType, resolveRegistry } from '../../../catalog/rules/registry.ts';
 import { archOf } from '../../../nodes/rules/settings.ts';

@@ -1,6 +1,6 @@
 import type { RestErrorCode } from '../../../../api/error-codes.ts';
 import { ARTIFACT_KINDS } from '../../../../api/v3/index.ts';
-import type { Verdict } from '../../../../rules/inputs.ts';
+import type { Verdict } from '../../../../rules/verdict.ts';
 import { ARTIFACTS } from '../../../content/rules/artifact/artifact.ts';
 import type { VerdictInput } from './rule.ts';
 

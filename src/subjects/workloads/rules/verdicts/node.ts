@@ -1,6 +1,6 @@
 import { BOUNDS } from '../../../../api/bounds.ts';
-import type { Verdict } from '../../../../rules/inputs.ts';
 import { v3Name } from '../../../../rules/names.ts';
+import type { Verdict } from '../../../../rules/verdict.ts';
 import { waitsFor } from '../../../nodes/rules/placement/moves.ts';
 import type { VerdictInput } from './rule.ts';
 

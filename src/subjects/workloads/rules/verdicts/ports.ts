@@ -1,6 +1,6 @@
 import { RESERVED_EXTERNAL_PORTS } from '../../../../api/names.ts';
-import type { Verdict } from '../../../../rules/inputs.ts';
 import { v3Name } from '../../../../rules/names.ts';
+import type { Verdict } from '../../../../rules/verdict.ts';
 import { nodeOf } from '../../../nodes/rules/placement/entries.ts';
 import { claimsAt, type PortClaim, portClaimsOf, portHeir, portHolder, portKeeper } from '../application/ports.ts';
 import type { VerdictInput } from './rule.ts';

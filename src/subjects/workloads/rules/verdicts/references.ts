@@ -1,6 +1,6 @@
 import type { EdgeNode } from '../../../../api/v3/index.ts';
 import { BUS_CREDS_MOUNT, BUS_ENV_NAMES, hasBusAccess } from '../../../../rules/bus-access.ts';
-import type { Verdict } from '../../../../rules/inputs.ts';
+import type { Verdict } from '../../../../rules/verdict.ts';
 import { roleVerdict } from '../../../accounts/rules/service-account.ts';
 import { busAccessOn } from '../../../nodes/rules/bus-access.ts';
 import { resolveHost } from '../application/extra-hosts.ts';

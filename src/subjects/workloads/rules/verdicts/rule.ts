@@ -1,6 +1,7 @@
 import type { Application, ArtifactKind, EdgeNode } from '../../../../api/v3/index.ts';
-import type { Lookups, Verdict } from '../../../../rules/inputs.ts';
+import type { Lookups } from '../../../../rules/inputs.ts';
 import type { NormalEntry } from '../../../../rules/normal-entry.ts';
+import type { Verdict } from '../../../../rules/verdict.ts';
 import type { ArtifactOnNode } from '../../../content/rules/artifact/on-node.ts';
 import type { MountOnNode } from '../../../content/rules/volume-mount/on-node.ts';
 import type { PortClaim } from '../application/ports.ts';

@@ -1,6 +1,6 @@
 import type { EdgeNode } from '../../../../api/v3/index.ts';
-import type { Verdict } from '../../../../rules/inputs.ts';
 import { v3Name } from '../../../../rules/names.ts';
+import type { Verdict } from '../../../../rules/verdict.ts';
 import { isRuntimeOn } from '../../../catalog/rules/runtime-class.ts';
 import type { VerdictInput } from './rule.ts';
 

@@ -1,8 +1,9 @@
 import type { Application, EdgeNode, MicroserviceEntry } from '../../../../api/v3/index.ts';
 import { nodeUuid } from '../../../../rules/identity.ts';
-import type { Lookups, Verdict } from '../../../../rules/inputs.ts';
+import type { Lookups } from '../../../../rules/inputs.ts';
 import { entryUuid } from '../../../../rules/names.ts';
 import { type NormalEntry, normalEntry } from '../../../../rules/normal-entry.ts';
+import type { Verdict } from '../../../../rules/verdict.ts';
 import { artifactsOn } from '../../../content/rules/artifact/on-node.ts';
 import { mountsOn } from '../../../content/rules/volume-mount/on-node.ts';
 import { crowdOn } from '../../../nodes/rules/placement/crowd.ts';
