@@ -38,6 +38,11 @@ const RUNS: readonly Run[] = [
     env: { SKERRY_DAMAGE_POINTS: '10000' },
   },
   {
+    name: 'volume-races',
+    about: 'a thousand volumes destroyed while their container starts',
+    command: tests('unit', 'agent/src/content/volumes/race.test.ts'),
+  },
+  {
     name: 'completion',
     about: 'completions of the command line of the agent in zsh and fish',
     command: tests('unit', 'agent/src/cli/commands/completion.test.ts'),
@@ -276,7 +281,7 @@ const RUNS: readonly Run[] = [
   },
   {
     name: 'cluster',
-    about: 'the chart on a cluster with pods, and a machine behind NAT that joins it',
+    about: 'the chart on a cluster with pods, a replica that hangs, and a machine behind NAT that joins it',
     command: tests('cluster', 'e2e/cluster.test.ts'),
   },
   {
