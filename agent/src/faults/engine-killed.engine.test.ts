@@ -14,14 +14,10 @@ import type {} from '../../../hack/testing/provided.ts';
 import { Home } from '../_home.ts';
 import { pushVersions } from '../_web.ts';
 import { TestHub } from '../content/artifacts/_hub.ts';
-import {
-  type AnyEngine,
-  type RegistryProxy,
-  startAnyEngine,
-  startRegistryProxy,
-} from '../content/registries/_registries.ts';
+import { type RegistryProxy, startRegistryProxy } from '../content/registries/_registries.ts';
 import type { VolumeClaim } from '../domain/volume.ts';
 import { until } from '../engines/_contract.ts';
+import { type OwnTestEngine, startOwnEngine } from '../engines/_private.ts';
 import { manifestOf } from '../local/_manifest.ts';
 import { CliError, LocalClient } from '../local-api/client.ts';
 
@@ -55,7 +51,7 @@ class Killable implements AsyncDisposable {
   readonly home: Home;
   readonly port: number;
   readonly hub: TestHub;
-  readonly #engine: AnyEngine;
+  readonly #engine: OwnTestEngine;
   readonly #proxy: RegistryProxy;
   #serial = 0;
   #isAlive = true;
@@ -64,7 +60,7 @@ class Killable implements AsyncDisposable {
   /** an image that nothing on this machine has */
   fresh = '';
 
-  private constructor(engine: AnyEngine, proxy: RegistryProxy, hub: TestHub, port: number) {
+  private constructor(engine: OwnTestEngine, proxy: RegistryProxy, hub: TestHub, port: number) {
     this.home = new Home({ engineUrl: engine.url });
     this.port = port;
     this.hub = hub;
@@ -74,7 +70,7 @@ class Killable implements AsyncDisposable {
 
   static async start(kind: Kind): Promise<Killable> {
     const proxy = await startRegistryProxy('127.0.0.1', { url: inject('registryUrl') });
-    const engine = await startAnyEngine(kind, { registry: proxy.host });
+    const engine = await startOwnEngine(kind, { registry: proxy.host });
     const machine = new Killable(engine, proxy, await TestHub.start(), await freePort());
     await machine.home.up({ imports: [HELD_CALL] });
     machine.home.process?.on('message', (word) => word === 'held' && machine.#onHeld?.());

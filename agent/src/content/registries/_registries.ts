@@ -6,14 +6,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createNetwork, type EdgeNetwork } from '../../../../e2e/_network.ts';
 import { type Certificate, makeCertificate } from '../../../../hack/certificate.ts';
-import { startContainerd } from '../../../../hack/containerd.ts';
-import {
-  type EngineKind,
-  type EngineOptions,
-  findEngine,
-  type Engine as PrivateEngine,
-  removeEngineData,
-} from '../../../../hack/engine.ts';
 import { pushImage } from '../../../../hack/image.ts';
 import { type Registry, type RegistryOptions, startRegistry } from '../../../../hack/registry.ts';
 import { sampleImage } from '../../../../hack/sample.ts';
@@ -64,51 +56,6 @@ export async function startTestRegistries(): Promise<TestRegistries> {
       );
     },
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
-  };
-}
-
-/** A private engine of one kind, and a client of it. */
-export async function startEngine(
-  kind: EngineKind,
-  options: Partial<EngineOptions> = {},
-): Promise<PrivateEngine & { folder: string }> {
-  const folder = mkdtempSync(join(tmpdir(), `skerry-${kind}-`));
-  const dir = join(folder, 'engine');
-  // Docker would repeat a broken download for most of a minute before it reports it.
-  const args = kind === 'docker' ? ['--max-download-attempts', '1'] : [];
-  const engine = await findEngine({ dir, kind, alwaysPrivate: true, args, ...options });
-  return {
-    ...engine,
-    folder,
-    async [Symbol.asyncDispose]() {
-      await engine.stop();
-      removeEngineData(dir);
-      rmSync(folder, { recursive: true, force: true });
-    },
-  };
-}
-
-/** An engine of any kind that can be killed and started again. */
-export interface AnyEngine extends AsyncDisposable {
-  url: string;
-  kill(): Promise<void>;
-  start(): Promise<void>;
-}
-
-/** A private engine of any kind. */
-export async function startAnyEngine(
-  kind: EngineKind | 'embedded',
-  options: Partial<EngineOptions> = {},
-): Promise<AnyEngine> {
-  if (kind !== 'embedded') return startEngine(kind, options);
-  const dir = mkdtempSync(join(tmpdir(), 'skerry-embedded-'));
-  const { url, kill, start, stop } = await startContainerd({ dir });
-  return {
-    ...{ url, kill, start },
-    async [Symbol.asyncDispose]() {
-      await stop();
-      rmSync(dir, { recursive: true, force: true });
-    },
   };
 }
 
