@@ -31,7 +31,7 @@ export function issueText(issue: z.core.$ZodIssue): string {
 /** Values that an error shows; any other, such as an address, may have a secret in it. */
 const SHOWN = /^[\w .-]{1,40}$/;
 
-/** What is wrong in a file: the name of the value, the value, and what it would have to be. */
+/** A mistake in a file: the name of the value, the value, and what it would have to be. */
 export function wrongValue(issue: z.core.$ZodIssue, content: unknown): string {
   if (issue.path.length === 0) return issueText(issue);
   let value = content;

@@ -50,7 +50,7 @@ function memberOf(text: string | undefined, name: string): unknown {
     : undefined;
 }
 
-/** Reads a policy file; throws ConfigError for one that cannot be read as a whole. */
+/** Reads a policy file; throws ConfigError where a part of it cannot be read. */
 export function parsePolicy(text: string | undefined, file: string): Policy {
   if (text === undefined) return OPEN_POLICY;
   const document = parseDocument(text);

@@ -214,7 +214,7 @@ describe('a bind of the engine socket or of an agent directory is refused', () =
 });
 
 describe('a policy file', () => {
-  test('is refused with the name of each wrong rule, its value, and what is right', () => {
+  test('is refused with the name of each wrong rule, its value, and a right form', () => {
     const wrong = () => parsePolicy('exec: perhaps\nregistries: [docker.io, 7]\nbindPrefixes: nothing', '/p.yaml');
     expect(wrong).toThrow(ConfigError);
     expect(wrong).toThrow(

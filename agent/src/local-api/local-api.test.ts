@@ -97,7 +97,7 @@ describe('a request to read the settings again', () => {
     ['logLevel: LOUD', /config\.yaml: logLevel "LOUD": must be one of DEBUG, INFO, WARN, ERROR$/, 5],
     // The command cannot tell where its agent is.
     ['statusFrequency: [', /config\.yaml is not YAML: /, 2],
-  ])('of a file with %s gets 409 with file, setting and value, and changes nothing', async (line, says, exits) => {
+  ])('is refused for a file with %s: 409 names file, setting and value', async (line, says, exits) => {
     writeFileSync(local.configFile, `${good()}pruningFrequency: 7\n${line}\n`);
     const { status, body } = await ask('POST', '/v1/system/reload');
     expect([status, body.error]).toMatchObject([409, { code: 'CONFLICT', message: expect.stringMatching(says) }]);

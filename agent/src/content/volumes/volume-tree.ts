@@ -165,7 +165,7 @@ async function removeIn(top: string, folder: string, isDurable: boolean): Promis
   await removeEmptyDirectory(join(top, uuid));
 }
 
-/** Does something for volumes; those of them without an outcome get its error. */
+/** Does something for volumes; its error is the outcome of each volume that has none. */
 async function settle(
   keys: readonly VolumeKey[],
   outcomes: Map<VolumeKey, TakenVolume>,
