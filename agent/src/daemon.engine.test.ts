@@ -51,6 +51,11 @@ const settings = () => ask<Record<string, unknown>>('GET', '/v1/system/config');
 const provision = () => ask('POST', '/v1/system/provision', { provisioningKey: controller.joinString });
 const warns = (says: RegExp) =>
   until('the warning', async () => (await status()).warnings.some((each) => says.test(each)));
+const refusesReload = (says: RegExp) =>
+  expect(ask('POST', '/v1/system/reload')).rejects.toMatchObject({
+    code: 'CONFLICT',
+    message: expect.stringMatching(says),
+  });
 const edit = (change: object) =>
   writeFileSync(home.config, JSON.stringify({ ...JSON.parse(readFileSync(home.config, 'utf8')), ...change }));
 
@@ -66,16 +71,18 @@ test('an edit of the file of settings takes effect by itself; a broken file leav
   };
   for (const [broken, says] of [
     ['statusFrequency: [', /is not YAML/],
-    [good.replace('17', '0'), /statusFrequency: must be at least 1; the former ones stay/],
+    [good.replace('17', '0'), /statusFrequency 0: must be at least 1; the former ones stay/],
     [good.replace('{', '{"timeZone":"Mars",'), /timeZone "Mars": must be an IANA time zone/],
   ] as const) {
     replace(broken);
     await warns(says);
     expect(await settings()).toMatchObject({ statusFrequencySeconds: 17, timezone: '' });
-    await expect(ask('POST', '/v1/system/reload')).rejects.toThrow();
+    await refusesReload(new RegExp(says.source.replace(/; .*/, '')));
   }
   rmSync(home.config);
   await warns(/is not there any more/);
+  await refusesReload(/config.yaml is not there any more/);
+  expect(await settings()).toMatchObject({ statusFrequencySeconds: 17 });
   replace(good.replace('17', '18'));
   await until('the setting', async () => (await settings()).statusFrequencySeconds === 18);
   expect((await status()).warnings).toEqual([]);

@@ -14,8 +14,9 @@ export interface OwnTestEngine extends TestEngine, AsyncDisposable {
   start(): Promise<void>;
 }
 
-export function startOwnEngine(kind: TestEngine['kind']): Promise<OwnTestEngine> {
-  return kind === 'embedded' ? startOwnContainerd() : startOwnDockerApi(kind);
+/** `options`: of a docker or podman. */
+export function startOwnEngine(kind: TestEngine['kind'], options: Partial<EngineOptions> = {}): Promise<OwnTestEngine> {
+  return kind === 'embedded' ? startOwnContainerd() : startOwnDockerApi(kind, options);
 }
 
 /** A docker or podman; options beside the usual ones. */

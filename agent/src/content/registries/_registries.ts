@@ -176,7 +176,7 @@ export interface RegistryProxy extends AsyncDisposable {
 type ProxyFault = 'answered' | ((piece: Buffer, index: number) => Promise<Buffer | undefined> | Buffer | undefined);
 
 /** A proxy without TLS in front of a registry, at an address of this machine. */
-export async function startRegistryProxy(address: string, registry: Registry): Promise<RegistryProxy> {
+export async function startRegistryProxy(address: string, registry: Pick<Registry, 'url'>): Promise<RegistryProxy> {
   const server = createServer((incoming, outgoing) => {
     const path = incoming.url ?? '';
     proxy.requests.push({ path, authorization: incoming.headers.authorization !== undefined, at: performance.now() });
