@@ -72,7 +72,7 @@ function faults(kind: TestEngine['kind']): void {
     log.ws.close();
   }, 180_000);
 
-  // The programs of the agent's own engine outlive containerd, and their pipes do not go through it.
+  // With the agent's own engine the terminal did not end within three minutes: its pipes do not go through containerd.
   test.skipIf(kind === 'embedded')(
     'a terminal ends with its engine, in words and without an exit code of its own; a followed log continues',
     async () => {
