@@ -6,7 +6,7 @@ const LOOK_EVERY = 50;
 
 /**
  * Ends a program and the processes of its session: with a hangup, as when a terminal is closed, and after a grace by force.
- * Only processes beside `neighbour` are touched: a number may belong to another process by now, or be that of another machine.
+ * Only processes beside `neighbour` are touched: a number may have another process by now, or a process of another machine.
  */
 export async function endProgram(pid: number, neighbour: number): Promise<void> {
   const left = () => members(pid).filter((each) => isBeside(each, neighbour));
@@ -46,7 +46,7 @@ function sessionOf(pid: number): number | undefined {
 
 /**
  * Whether a process is in the container of another one, which this process is not in: it sees the same files. The unit of the agent lets it
- * see that of few processes; of all others the control group says it.
+ * see the files of few processes; of all others the control group says it.
  */
 function isBeside(pid: number, neighbour: number): boolean {
   const files = [pid, neighbour].map(filesOf);
