@@ -491,7 +491,7 @@ describe.runIf(isNightly)('the hub of the message bus as pods', () => {
       // The leading replica itself connects to each member by the name of its pod.
       await untilAllReady();
       const ca = await caOf('skerry-ca-default-bus-local-ca');
-      const other = await caOf('skerry-ca-default-bus-site-ca');
+      const other = await caOf('skerry-ca-bus-site-ca');
       for (const name of names) {
         const way = await forwarded(name);
         const byTls = (of: string) => answerTo(creds, way.url.replace('nats:', 'tls:'), { tls: { ca: of } });

@@ -88,6 +88,8 @@ export async function startInMemoryController(
   const depths = new Map<string, number>();
   /** reconciles that have begun and not ended: they may wait for a key that is being made */
   let runs = 0;
+  /** when one of them ended last, by the clock of the controller */
+  let workedAt = clock();
   const app = started.use(
     await createApp(
       {
@@ -109,7 +111,10 @@ export async function startInMemoryController(
           ...createMetrics(),
           queueDepth: ({ controller }, depth) => void depths.set(controller, depth),
           queueWait: () => void runs++,
-          reconciled: () => void runs--,
+          reconciled: () => {
+            runs--;
+            workedAt = clock();
+          },
         },
         events: {
           record: ({ kind, metadata: { name } }, event) => void events.push({ ...event, of: `${kind} ${name}` }),
@@ -192,7 +197,11 @@ export async function startInMemoryController(
   const poll = (of: EdgeNode) => observe(of, {});
 
   function observe(of: EdgeNode, said: Pick<ObservationDelta, 'report' | 'reportedAt'>) {
-    if (said.report) lookedAt = performance.now() + LOOK_MS;
+    if (said.report) {
+      const before = Math.max(workedAt, reported.get(nodeUuid(of)) ?? 0);
+      if (clock() - before < LOOK_MS) lookedAt = performance.now() + LOOK_MS;
+      reported.set(nodeUuid(of), clock());
+    }
     agents.observations.observe({
       uuid: nodeUuid(of),
       contactAt: clock(),
@@ -204,8 +213,10 @@ export async function startInMemoryController(
     });
   }
 
-  /** A report may wait this long for others that follow at once. */
+  /** A report waits this long for others that follow at once, unless nothing was reconciled for as long by the clock of the controller. */
   const LOOK_MS = 300;
+  /** when a node reported last, by the clock of the controller */
+  const reported = new Map<string, number>();
   let lookedAt = 0;
 
   async function settle() {

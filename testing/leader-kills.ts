@@ -28,10 +28,13 @@ interface Options {
   onWritten?(resource: string, object: KubeObject): void;
 }
 
-/** Both sides of each write in the night; by day one side of every second write, in turn before and after it. */
+/** A run of the night says how far it is once in so many kills. */
+const PROGRESS = 20;
+
+/** Both sides of each write in the night; by day one side of every fourth write, in turn before and after it. */
 function killsOf(writes: number): Kill[] {
   const all = Array.from({ length: writes }, (_, i) => WHENS.map((when) => ({ n: i + 1, when }))).flat();
-  return process.env.SKERRY_NIGHTLY ? all : all.filter((_, i) => [0, 5].includes(i % 8));
+  return process.env.SKERRY_NIGHTLY ? all : all.filter((_, i) => [0, 9].includes(i % 16));
 }
 
 /**
@@ -90,13 +93,15 @@ export function createLeaderKills(
   return {
     settled,
     /**
-     * Tells the story once whole, and once for every second write of the leader, in turn before and after it; nightly for both
+     * Tells the story once whole, and once for every fourth write of the leader, in turn before and after it; nightly for both
      * sides of each write. Returns all that was wrong.
      */
     async everyKill(act: () => Promise<string[]>): Promise<{ writes: string[]; found: unknown[] }> {
       const whole = await tell(act);
       const found: unknown[] = whole.amiss.length > 0 ? [{ amiss: whole.amiss }] : [];
-      for (const { n, when } of killsOf(whole.writes.length)) {
+      const kills = killsOf(whole.writes.length);
+      for (const [i, { n, when }] of kills.entries()) {
+        if (process.env.SKERRY_NIGHTLY && i % PROGRESS === 0) console.log(`kill ${i + 1} of ${kills.length}`);
         await fleet.reset();
         const { amiss } = await tell(act, { n, when });
         if (amiss.length > 0) found.push({ n, when, write: whole.writes[n - 1], amiss });

@@ -31,7 +31,10 @@ export function systemFileContents(
 export const systemFilesView = onceEach(
   ({ name, files }: SystemFileSet): SystemFileSetView => ({
     name,
-    files: Object.entries(files).map(([path, content]) => ({ path, ...factsOf(content) })),
+    files: Object.entries(files).map(([path, content]) => {
+      const { digest, size } = factsOf(content);
+      return { path, digest, size };
+    }),
   }),
 );
 
@@ -47,16 +50,15 @@ let [recent, former] = [new Map<string, FileFacts>(), new Map<string, FileFacts>
 let room = REMEMBERED;
 
 function factsOf(content: string): FileFacts {
-  const known = recent.get(content) ?? former.get(content);
-  const facts = known ?? read(content);
-  if (!recent.has(content)) {
-    if (room < content.length) {
-      [recent, former] = [new Map(), recent];
-      room = REMEMBERED;
-    }
-    room -= content.length;
-    recent.set(content, facts);
+  const known = recent.get(content);
+  if (known) return known;
+  const facts = former.get(content) ?? read(content);
+  if (room < content.length) {
+    [recent, former] = [new Map(), recent];
+    room = REMEMBERED;
   }
+  room -= content.length;
+  recent.set(content, facts);
   return facts;
 }
 

@@ -30,13 +30,23 @@ const signed = promisify(
 /** A new key. */
 export async function makeNkey(kind: NkeyKind): Promise<Nkey> {
   const { privateKey, publicKey } = await generate('ed25519');
-  const seed = privateKey.export({ type: 'pkcs8', format: 'der' }).subarray(PKCS8.length);
-  return { publicKey: publicKeyText(kind, rawPublic(publicKey)), seed: seedText(kind, seed) };
+  const seed = seedText(kind, privateKey.export({ type: 'pkcs8', format: 'der' }).subarray(PKCS8.length));
+  return { publicKey: remember(seed, publicKeyText(kind, rawPublic(publicKey))), seed };
+}
+
+/** Public keys of the seeds that were made or asked for last: each run of a user asks for its own, and for those of its account. */
+const publicKeys = new Map<string, string>();
+const MOST_PUBLIC_KEYS = 4_096;
+
+function remember(seed: string, publicKey: string): string {
+  if (publicKeys.size >= MOST_PUBLIC_KEYS) for (const oldest of publicKeys.keys()) if (publicKeys.delete(oldest)) break;
+  publicKeys.set(seed, publicKey);
+  return publicKey;
 }
 
 /** The public key of a seed. Throws when the text is no seed. */
 export function publicNkey(seed: string): string {
-  return keyOf(seed).publicKey;
+  return publicKeys.get(seed) ?? remember(seed, keyOf(seed).publicKey);
 }
 
 /** The token with this payload, signed with the seed of its issuer. Rejects when the payload names another issuer. */

@@ -20,6 +20,11 @@ import { MOST_KEPT_REVOCATIONS, MOST_REVOCATIONS } from './rules/signing-keys.ts
 const NIGHTLY = process.env.SKERRY_NIGHTLY !== undefined;
 const RULES = NIGHTLY ? 128 : 6;
 const USERS = NIGHTLY ? 10_000 : 32;
+/**
+ * What cannot be repeated may meet a collection of garbage, which the best of several times leaves out. The process is client and
+ * controller: the long form has garbage of hundreds of megabytes.
+ */
+const ONCE = { times: 1, budget: 100 };
 const timeoutMs = NIGHTLY ? 3_600_000 : 120_000;
 
 const cluster = await startTestCluster();
@@ -145,29 +150,25 @@ test(
   `${RULES} accounts with a rule of the largest size each are signed, listed and edited, and no turn of the event loop is long`,
   async () => {
     const rule = largestRule(await controllerKey());
-    await expectShortTurns(
-      async () => {
-        for (let i = 0; i < RULES; i++) {
-          await create('/bus/account-rules', { name: `large-${i}`, ...rule });
-          await create('/application', {
-            name: `app-${i}`,
-            busConfig: { busAccess: true, busRule: `large-${i}` },
-            microservices: [],
-          });
-        }
-        await waitFor(
-          async () => {
-            const accounts = (await all<Signed>('busAccounts')).filter(({ metadata }) => /^app-/.test(metadata.name));
-            return (
-              accounts.length === RULES &&
-              accounts.every((one) => isReady(one) && /^large-/.test(one.status?.rule ?? ''))
-            );
-          },
-          { what: 'every account to have its rule', timeoutMs },
-        );
-      },
-      { times: 1 },
-    );
+    await expectShortTurns(async () => {
+      for (let i = 0; i < RULES; i++) {
+        await create('/bus/account-rules', { name: `large-${i}`, ...rule });
+        await create('/application', {
+          name: `app-${i}`,
+          busConfig: { busAccess: true, busRule: `large-${i}` },
+          microservices: [],
+        });
+      }
+      await waitFor(
+        async () => {
+          const accounts = (await all<Signed>('busAccounts')).filter(({ metadata }) => /^app-/.test(metadata.name));
+          return (
+            accounts.length === RULES && accounts.every((one) => isReady(one) && /^large-/.test(one.status?.rule ?? ''))
+          );
+        },
+        { what: 'every account to have its rule', timeoutMs },
+      );
+    }, ONCE);
     await expectShortTurns(async () => {
       // The whole list is tens of megabytes: read as bytes, not as one text.
       const response = await fetch(`${controller.url}/api/v3/bus/account-rules`, {
@@ -224,7 +225,7 @@ test(
         await waitFor(async () => (await users()).length === 0, { what: 'all users to be deleted', timeoutMs });
       },
     ];
-    for (const step of steps) await expectShortTurns(step, { times: 1 });
+    for (const step of steps) await expectShortTurns(step, ONCE);
   },
   timeoutMs,
 );

@@ -18,7 +18,7 @@ import { BUS_SERVER } from './node-part.ts';
 const [FEW, MANY] = [10, 1_000];
 /** A machine has room for no further links. */
 const MOST_LINKS = 566;
-const DEAR = ['decodeToken', 'print', 'remoteOf', 'tlsOf', 'base64', 'read', 'importedFrom', 'storeBytes'];
+const DEAR = ['decodeToken', 'print', 'printed', 'remoteOf', 'tlsOf', 'base64', 'read', 'importedFrom', 'storeBytes'];
 
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 
@@ -50,11 +50,19 @@ function makeServer(count: number) {
     upstreamNode: () => undefined,
     bus: makeBusLookups({ usersOfNode: () => users, accounts: () => refs }, (name) => secrets.get(name)),
   };
-  const wants = BUS_SERVER.wants(makeNode({ name: 'gw-1', spec: { busMode: 'server' } }), {
-    isBusEnabled: true,
-    hasDefaultRouter: false,
-  });
+  const facts = { isBusEnabled: true, hasDefaultRouter: false };
+  const wants = BUS_SERVER.wants(makeNode({ name: 'gw-1', spec: { busMode: 'server' } }), facts);
+  const leaf = BUS_SERVER.wants(makeNode({ name: 'gw-2', spec: { busMode: 'leaf' } }), facts);
+  const ofLeaf = makeBusLookups(
+    {
+      usersOfNode: () => users.slice(0, 3),
+      account: (name) => refs.find((ref) => ref.name === name),
+    },
+    (name) => secrets.get(name),
+  );
   return {
+    /** the files of a leaf with two of the accounts */
+    leafSets: () => leaf?.files?.({ ...inputs, bus: ofLeaf }).sets ?? [],
     edit: () => void secrets.set('account-plant-3', { token: base64(accounts[3]?.token() ?? '') }),
     sets: () => wants?.files?.(inputs).sets ?? [],
     /** digests by path */
@@ -99,6 +107,7 @@ test('an edit of one account costs the files of a server with 1,000 accounts no 
     const server = makeServer(count);
     const before = server.render();
     server.edit();
+    expect(server.leafSets().length).toBe(2);
     let after = before;
     const calls = await counter.during(() => {
       after = server.render();

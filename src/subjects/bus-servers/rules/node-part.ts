@@ -133,26 +133,15 @@ function filesOf(node: EdgeNode, mode: BusMode, { bus, key, secret, upstreamNode
   const config = configOf(node, mode, { operators, systemAccount, accounts, upstreams, key: text(store) });
   const tokens = tokenFiles(accounts);
   const resolver = { dir: `${BUS_PLACES.data}/tokens`, includes: Object.keys(tokens).sort() };
-  const credentials = accounts.flatMap(({ publicKey, creds }) =>
-    creds ? [[credentialsFile(publicKey), creds] as const] : [],
-  );
   // Any other store counts as well: nothing here knows whether it is smaller.
   const started = serverConfig({ ...startedWith({ ...config, resolver }), store: config.store });
-  return {
-    sets: [
-      {
-        name: BUS_SETS.config,
-        files: {
-          [BUS_FILES.config]: configContent({ ...config, resolver }),
-          [BUS_FILES.start]: base64(`${hash('sha256', started)}\n`),
-          ...tokens,
-          ...Object.fromEntries(credentials),
-        },
-      },
-      systemSet(systemUser, ca),
-    ],
-    ...tooMany(found),
+  const files: Record<string, string> = {
+    [BUS_FILES.config]: configContent({ ...config, resolver }),
+    [BUS_FILES.start]: base64(`${hash('sha256', started)}\n`),
+    ...tokens,
   };
+  for (const { publicKey, creds } of accounts) if (creds) files[credentialsFile(publicKey)] = creds;
+  return { sets: [{ name: BUS_SETS.config, files }, systemSet(systemUser, ca)], ...tooMany(found) };
 }
 
 /** Says which accounts have no room; what has room works. */
@@ -261,30 +250,40 @@ function configOf(
   };
 }
 
-/** Links by their account, of the upstream servers that a node named last: nearly all nodes have the same. */
-const lastLinks = new WeakMap<object, { to: string; link: ServerRemote }>();
+/** Links by the key of their account, of the upstream servers that a node named last: nearly all nodes have the same. */
+const lastLinks = new Map<string, { to: string; link: ServerRemote }>();
+/** A server has fewer links than half of them. */
+const MOST_LAST_LINKS = 2_048;
+
+/** An account without imports has the same link, whatever else its token says. */
+function linkTo(urls: readonly string[], { publicKey, imported }: NodeAccount): ServerRemote {
+  const to = urls.join();
+  const last = imported.length === 0 ? lastLinks.get(publicKey) : undefined;
+  if (last?.to === to) return last.link;
+  const link: ServerRemote = {
+    urls,
+    account: publicKey,
+    credentials: `${BUS_PLACES.config}/${credentialsFile(publicKey)}`,
+    tls: tlsOf(BUS_SETS.certificate),
+    denyImports: imported,
+    denyExports: imported,
+  };
+  if (imported.length > 0) return link;
+  if (lastLinks.size >= MOST_LAST_LINKS) for (const oldest of lastLinks.keys()) if (lastLinks.delete(oldest)) break;
+  lastLinks.set(publicKey, { to, link });
+  return link;
+}
 
 function linksTo(urls: readonly string[], accounts: readonly NodeAccount[]): ServerRemote[] {
-  const to = urls.join();
-  const links = accounts.map(({ publicKey, signed, imported }) => {
-    const known = imported.length === 0 ? lastLinks.get(signed) : undefined;
-    if (known?.to === to) return known.link;
-    const link: ServerRemote = {
-      urls,
-      account: publicKey,
-      credentials: `${BUS_PLACES.config}/${credentialsFile(publicKey)}`,
-      tls: tlsOf(BUS_SETS.certificate),
-      denyImports: imported,
-      denyExports: imported,
-    };
-    if (imported.length === 0) lastLinks.set(signed, { to, link });
-    return link;
-  });
+  const links = accounts.map((account) => linkTo(urls, account));
+  // Leafs have lists of their own, which are made as fast as they are compared.
+  if (links.length < FEW_LINKS) return links;
   if (!isSameList(links, lastList)) lastList = links;
   return lastList;
 }
 
-/** The list of links that was made last: servers with all accounts have the same, and few edits change it. */
+const FEW_LINKS = 16;
+/** The long list of links that was made last: servers with all accounts have the same, and few edits change it. */
 let lastList: ServerRemote[] = [];
 
 const isSameList = <T>(list: readonly T[], other: readonly T[]): boolean =>
