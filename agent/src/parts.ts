@@ -104,6 +104,7 @@ export function createParts(config: Config, deps: AgentDependencies) {
     settle: () => membership.clear(),
     isEnding: () => identity.current.ending !== undefined,
     hasVolumes: (uuid) => volumes.hasPrivate(uuid),
+    controlPlanesWithVolumes: () => volumes.controlPlanes,
     registries: () => registries.views,
     runtimeOf: (name) => runtimeClasses.runtimeOf(name),
     changed: () => changed(),

@@ -12,6 +12,8 @@ import { parseConfig } from '../domain/config.ts';
 import { until } from '../engines/_contract.ts';
 import { MemoryEngine } from '../engines/memory/_engine.ts';
 import { FakeController } from '../link/_fake-controller.ts';
+import { controlPlaneManifest } from '../local/_control-plane.ts';
+import { readControlPlaneManifest } from '../local/control-plane-manifest.ts';
 import { NO_PROCESS } from '../local-api/_no-process.ts';
 import { ControlChannels } from '../local-api/routes/workload/control-channels.ts';
 import { localApi } from '../local-api/routes.ts';
@@ -33,6 +35,17 @@ const CANARY = 'canary-7f3a';
 const MOUNTED = Buffer.from(`${CANARY}-mounted`).toString('base64');
 /** of a file of the system, as it travels */
 const SYSTEM = Buffer.from(`${CANARY}-system`).toString('base64');
+/** of a control plane, another one in each member */
+const HUB = {
+  auth: {
+    mode: 'external',
+    issuerUrl: 'https://issuer.example',
+    bootstrap: { username: 'ann', password: `${CANARY}-Bootstrap!` },
+    client: { id: 'skerry', secret: `${CANARY}-client` },
+    sessionStore: { secret: `${CANARY}-session`.padEnd(32, '.') },
+  },
+  tls: { base64: { cert: 'a certificate', key: `${CANARY}-tls` } },
+} as const;
 let folder: string;
 beforeEach(() => {
   folder = temporaryFolder();
@@ -68,7 +81,9 @@ test('a support bundle describes the agent and contains none of its secrets', as
   mkdirSync(config.diskDirectory);
   openRows(join(config.diskDirectory, 'local/registries'), z.any()).save('4', { password: `${CANARY}-of-the-machine` });
   const env = [{ key: 'API_KEY', value: `${CANARY}-deployed` }];
-  openRows(join(config.diskDirectory, 'local/microservices'), z.any()).save('a', { view: { env } });
+  const ownRows = openRows(join(config.diskDirectory, 'local/microservices'), z.any());
+  ownRows.save('a', { view: { env } });
+  ownRows.save('b', { view: readControlPlaneManifest(controlPlaneManifest(HUB)).view('b') });
   await using controller = await new FakeController().listen();
   controller.registries = [
     { id: 5, url: 'https://registry.example.com', username: 'robot', password: `${CANARY}-registry`, type: 'oci' },
@@ -127,6 +142,7 @@ test('a support bundle describes the agent and contains none of its secrets', as
       {
         error: `env FROM_SECRET=${CANARY}-secret "quoted" is refused; Authorization: Bearer ${CANARY}.bearer`,
         local: `${CANARY}-of-the-machine ${CANARY}-deployed`,
+        hub: [HUB.auth.bootstrap.password, HUB.auth.client.secret, HUB.auth.sessionStore.secret, HUB.tls.base64.key],
         join: `skerry://host:51121/${CANARY}-key?tls=1`,
       },
       'Step failed',

@@ -15,7 +15,7 @@ const SHAPES: readonly [RegExp, string][] = [
   [/(?<![\w-])(?=[\w-]+\.[\w-]+\.)[\w-]*?\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*/g, MASK],
   [/(\b(?:Bearer|Basic)\s+)[\w.~+/=-]{6,}/gi, `$1${MASK}`],
   [/(\bskerry:\/\/[^/\s"']+\/)[^\s"'?]+/g, `$1${MASK}`],
-  [/((?<![a-z0-9+.-])[a-z][a-z0-9+.-]*:\/\/)[^/\s"'@:]*:[^/\s"'@]*@/gi, `$1${MASK}@`],
+  [/((?<![a-z0-9+.-])[a-z][a-z0-9+.-]*:\/\/)[^/\s"'@:]*:[^/\s"'@]*(?=@)/gi, `$1${MASK}`],
 ];
 
 /** Every secret that the agent has: keys, tokens, passwords of registries, secret values of env, config and volume mounts. */
@@ -62,8 +62,14 @@ function noteMounts(document: unknown, note: (secret: unknown) => void): void {
 
 /** Masks every known secret, the longest first, and everything that matches a pattern of secrets. */
 export function masker(secrets: ReadonlySet<string>): (text: string) => string {
-  const ordered = [...secrets].sort((a, b) => b.length - a.length);
   return (text) => {
+    // Before anything is masked: a known secret may be a word of a pattern, which is not found without it.
+    const shaped = SHAPES.flatMap(([shape]) =>
+      [...text.matchAll(shape)].map(([all, kept = '']) => all.slice(kept.length)),
+    );
+    const ordered = [...new Set([...secrets, ...shaped.filter(({ length }) => length >= SHORTEST)])].sort(
+      (a, b) => b.length - a.length,
+    );
     let masked = text;
     for (const secret of ordered) masked = masked.replaceAll(secret, MASK);
     for (const [shape, mask] of SHAPES) masked = masked.replace(shape, mask);

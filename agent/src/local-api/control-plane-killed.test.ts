@@ -107,8 +107,9 @@ class Machine {
       };
     return new Proxy(target, {
       get: (of, name) => {
-        const value = Reflect.get(of, name);
-        return typeof value === 'function' && /^(save|remove|forget)/.test(String(name)) ? around(value) : value;
+        const value: unknown = Reflect.get(of, name);
+        const isChange = typeof value === 'function' && /^(save|remove|forget)/.test(String(name));
+        return isChange ? around(value as (...args: unknown[]) => unknown) : value;
       },
     });
   }

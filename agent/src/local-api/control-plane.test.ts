@@ -1,3 +1,5 @@
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { isControlPlaneUuid, newControlPlaneUuid } from '../domain/local-uuid.ts';
@@ -240,6 +242,27 @@ describe('where the file of its row', () => {
     await saysSo(uuid);
     await deploy();
     expect([only().uuid, (await engine.containers()).map(({ id }) => id)]).toEqual([uuid, made]);
+  });
+
+  test('is lost with its record and its container, a prune leaves its volume and an apply finds it again', async () => {
+    await deploy();
+    const { uuid } = only();
+    const volume = join(folder, 'volumes', 'data', uuid, 'data');
+    mkdirSync(volume, { recursive: true });
+    writeFileSync(join(volume, 'kept'), '');
+    await local[Symbol.asyncDispose]();
+    rows.remove(uuid);
+    for (const { id } of await engine.containers()) {
+      await engine.kill(id);
+      await engine.remove(id);
+    }
+    await begin();
+    await local.ask('POST', '/v1/volumes:prune?yes=true&force=true');
+    const text = new RegExp(`${uuid}.*deploy its manifest again`);
+    expect((await local.ask('GET', '/v1/system/controlplane')).body.error?.message).toMatch(text);
+    await deploy();
+    expect(only().uuid).toBe(uuid);
+    expect(readdirSync(volume)).toEqual(['kept']);
   });
 
   test('is damaged and nothing else is known of it, its volumes are found again', async () => {

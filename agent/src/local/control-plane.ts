@@ -80,7 +80,7 @@ export class MachineControlPlane implements Part<never> {
     if (lost === undefined) throw new AgentError('NOT_FOUND', 'no control plane was deployed on this machine');
     throw new AgentError(
       'NOT_FOUND',
-      `the file of the control plane of this machine (${lost}) is lost or damaged, and it runs on as it is: deploy its manifest again (skerry-agent deploy -f), which leaves its data`,
+      `the file of the control plane of this machine (${lost}) is lost or damaged, and what there is of it stays as it is: deploy its manifest again (skerry-agent deploy -f), which leaves its data`,
     );
   }
 

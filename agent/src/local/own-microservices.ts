@@ -38,6 +38,8 @@ export interface OwnMicroservicesDependencies {
   runtimeOf(name: string): string | undefined;
   /** whether the disk has private volumes of a microservice; true where that cannot be known */
   hasVolumes(uuid: string): boolean;
+  /** the uuids of control planes that the disk has volumes of */
+  controlPlanesWithVolumes(): readonly string[];
   /** Applies the desired state again. */
   changed(): void;
   /** Completes the end of a membership before something is ordered: it would be done over the order later. Throws when it cannot. */
@@ -339,7 +341,10 @@ export class OwnMicroservices implements Part {
 
   /** The control plane whose row is lost or damaged: a machine has one, whatever else is known of it. */
   get rowlessControlPlane(): string | undefined {
-    return this.#rowless.find(isControlPlaneUuid);
+    return (
+      this.#rowless.find(isControlPlaneUuid) ??
+      this.#deps.controlPlanesWithVolumes().find((uuid) => !this.rows.has(uuid))
+    );
   }
 
   /** Deploying what lost its row gives it a row again, and leaves its container. */

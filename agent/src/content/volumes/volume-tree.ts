@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
+import { isControlPlaneUuid } from '../../domain/local-uuid.ts';
 import { isVolumeName, PRIVATE_FOLDER, SHARED_FOLDER, type VolumeKey, volumeSubpath } from '../../domain/volume.ts';
 import { followLinks, listDirectory, renamePath } from '../../machine/disk.ts';
 import {
@@ -63,6 +64,17 @@ export class VolumeTree {
       return listDirectory(join(this.root, PRIVATE_FOLDER, uuid)).some(isVolumeName);
     } catch {
       return true;
+    }
+  }
+
+  /** The control planes that have volumes, whether anything else is known of them or not; none where that cannot be known. */
+  controlPlanes(): string[] {
+    try {
+      return listDirectory(join(this.root, PRIVATE_FOLDER)).filter(
+        (uuid) => isControlPlaneUuid(uuid) && this.hasPrivate(uuid),
+      );
+    } catch {
+      return [];
     }
   }
 

@@ -125,6 +125,11 @@ export class Volumes implements Part<never> {
     return this.#tree.hasPrivate(uuid);
   }
 
+  /** The control planes that have volumes here. */
+  get controlPlanes(): string[] {
+    return this.#tree.controlPlanes();
+  }
+
   /** The claim of a shared volume; undefined where there is none. */
   async shared(name: string): Promise<VolumeClaim | undefined> {
     const key = { uuid: null, name };
