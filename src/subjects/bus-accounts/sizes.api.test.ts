@@ -147,29 +147,25 @@ test(
   `${RULES} accounts with a rule of the largest size each are signed, listed and edited, and no turn of the event loop is long`,
   async () => {
     const rule = largestRule(await controllerKey());
-    await expectShortTurns(
-      async () => {
-        for (let i = 0; i < RULES; i++) {
-          await create('/bus/account-rules', { name: `large-${i}`, ...rule });
-          await create('/application', {
-            name: `app-${i}`,
-            busConfig: { busAccess: true, busRule: `large-${i}` },
-            microservices: [],
-          });
-        }
-        await waitFor(
-          async () => {
-            const accounts = (await all<Signed>('busAccounts')).filter(({ metadata }) => /^app-/.test(metadata.name));
-            return (
-              accounts.length === RULES &&
-              accounts.every((one) => isReady(one) && /^large-/.test(one.status?.rule ?? ''))
-            );
-          },
-          { what: 'every account to have its rule', timeoutMs },
-        );
-      },
-      TURN,
-    );
+    await expectShortTurns(async () => {
+      for (let i = 0; i < RULES; i++) {
+        await create('/bus/account-rules', { name: `large-${i}`, ...rule });
+        await create('/application', {
+          name: `app-${i}`,
+          busConfig: { busAccess: true, busRule: `large-${i}` },
+          microservices: [],
+        });
+      }
+      await waitFor(
+        async () => {
+          const accounts = (await all<Signed>('busAccounts')).filter(({ metadata }) => /^app-/.test(metadata.name));
+          return (
+            accounts.length === RULES && accounts.every((one) => isReady(one) && /^large-/.test(one.status?.rule ?? ''))
+          );
+        },
+        { what: 'every account to have its rule', timeoutMs },
+      );
+    }, TURN);
     await expectShortTurns(async () => {
       // The whole list is tens of megabytes: read as bytes, not as one text.
       const response = await fetch(`${controller.url}/api/v3/bus/account-rules`, {
