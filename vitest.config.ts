@@ -11,6 +11,8 @@ const UNIT = {
   // Without it one core stays free, which on a machine with two is half of it.
   maxWorkers: '100%',
 };
+/** A process for each file loads the product again, which takes seconds on a busy machine, and there are hundreds of files. */
+const SHARED = { isolate: false, setupFiles: ['hack/testing/before-file.ts'] };
 
 /**
  * Projects by what a test needs to run: nothing (unit), nothing but a process of its own (alone), a real API server, a container
@@ -31,9 +33,7 @@ export default defineConfig({
           ...UNIT,
           name: 'unit',
           exclude: [...UNIT_EXCLUDE, ...ALONE],
-          // A process for each file takes half a second of its own, and there are hundreds of files.
-          isolate: false,
-          setupFiles: ['hack/testing/before-file.ts'],
+          ...SHARED,
         },
       },
       { extends: true, test: { ...UNIT, name: 'alone', include: ALONE } },
@@ -44,6 +44,7 @@ export default defineConfig({
           include: ['{src,agent/src,cli/src,hack}/**/*.api.test.ts'],
           globalSetup: ['hack/testing/global-compile-cache.ts', 'hack/testing/global-api.ts'],
           pool: 'forks',
+          ...SHARED,
           // Each file has a namespace, or an API server, of its own.
           maxWorkers: 2,
         },
@@ -65,6 +66,7 @@ export default defineConfig({
           include: ['e2e/**/*.test.ts'],
           globalSetup: ['hack/testing/global-compile-cache.ts', 'hack/testing/global-e2e.ts'],
           pool: 'forks',
+          ...SHARED,
           // Stories wait more than they work; each has a namespace and processes of its own.
           maxWorkers: 3,
         },

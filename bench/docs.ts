@@ -27,7 +27,7 @@ Written by \`node bench/main.ts --write-docs\` from what \`make bench\` has meas
     node_modules/.bin/node bench/main.ts --help
 
 It starts a control plane, a controller, an engine and an agent of its own in a temporary folder; nothing has to run
-before. The budgets are those of a machine with 2 cores that does everything at once: API server, etcd, controller, and
+before. \`alone\` has each of docker, podman and containerd, and so needs root. The budgets are those of a machine with 2 cores that does everything at once: API server, etcd, controller, and
 the process that measures. CPU is that of controller, API server and etcd together. "Before" is what a comparable
 controller with an embedded database, or a comparable agent, takes on such a machine. Each figure is of one run: repeat
 it before you conclude anything from a small difference. A busy machine makes all of them worse, CPU times included.`;

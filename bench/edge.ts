@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { placesOf } from '../agent/src/domain/config.ts';
+import { unitEnvironment } from '../hack/agent-release.ts';
 import { bundle } from '../hack/build.ts';
 import { type Engine, findEngine } from '../hack/engine.ts';
 import { pullInsecure } from '../hack/engine-api.ts';
@@ -23,6 +24,7 @@ import {
   waitForAgent,
 } from '../hack/stack/agent.ts';
 import { type ByteCounter, countBytes } from './byte-counter.ts';
+import type { LocalApi } from './sessions/local.ts';
 
 /** The real agent on a real engine, provisioned as the node "local". */
 export interface Edge extends AsyncDisposable {
@@ -33,8 +35,7 @@ export interface Edge extends AsyncDisposable {
   /** Counts the bytes between agent and controller. */
   readonly traffic: ByteCounter;
   agentPid(): number;
-  /** The unix socket of the agent's local API, and its present token. */
-  localApi(): { socket: string; token: string };
+  localApi(): LocalApi;
   /** Works while the agent is connected to the controller without the proxy that counts. */
   direct<T>(work: () => Promise<T>): Promise<T>;
   /** Restarts the agent in this form and returns when the controller has contact with it. */
@@ -42,8 +43,8 @@ export interface Edge extends AsyncDisposable {
 }
 
 /**
- * The forms of the agent: its sources, as `make up` runs them; the bundled file, as installed on machines, which has the
- * flags of Node in its first line; and that file without these flags.
+ * The forms of the agent: its sources, as `make up` runs them; the bundled file, as installed on machines, with the
+ * environment of its unit and the flags of Node in its first line; and that file without these flags.
  */
 type AgentForm = 'sources' | 'bundle' | 'plain';
 
@@ -81,8 +82,7 @@ export async function startEdge({ dir, kube, rest, log }: EdgeOptions): Promise<
     agentPid: () => agent.pid,
     localApi() {
       const file = join(dir, 'agent/config.yaml');
-      const { socket, tokenFile } = placesOf(readFileSync(file, 'utf8'), file);
-      return { socket, token: readFileSync(tokenFile, 'utf8').trim() };
+      return placesOf(readFileSync(file, 'utf8'), file);
     },
     async direct(work) {
       const moveTo = (url: string) => moveAgent({ dir, rest: { ...rest, url }, uuid, agent });
@@ -103,7 +103,11 @@ export async function startEdge({ dir, kube, rest, log }: EdgeOptions): Promise<
         dir,
         command,
         args: [...args, 'start', '--config', join(dir, 'agent/config.yaml')],
-        env: { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}` },
+        env: {
+          ...process.env,
+          ...(form === 'bundle' && unitEnvironment()),
+          PATH: `${dirname(process.execPath)}:${process.env.PATH}`,
+        },
         deathSignal: 'SIGTERM',
       });
       await waitForAgent({ dir, rest, uuid, agent }, start);

@@ -23,9 +23,13 @@ export interface Http extends AsyncDisposable {
   send(request: Request): Promise<Answer>;
 }
 
-/** At most `connections` are open at once; requests beyond them wait. */
-export function createHttp(origin: string, connections: number | null): Http {
-  const pool = new Pool(origin, { connections, pipelining: 1, keepAliveTimeout: 60_000 });
+/** At most `connections` are open at once; requests beyond them wait. `connect`: whom to trust. */
+export function createHttp(
+  origin: string,
+  connections: number | null,
+  connect?: { rejectUnauthorized: boolean },
+): Http {
+  const pool = new Pool(origin, { connections, pipelining: 1, keepAliveTimeout: 60_000, connect });
   return {
     async send({ discard = false, ...request }) {
       const { statusCode: status, headers, body } = await pool.request(request as Parameters<typeof pool.request>[0]);

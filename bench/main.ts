@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { ROOT } from '../hack/paths.ts';
 import { formatDuration, type Log, startClock } from '../hack/progress.ts';
+import { measureAgainst } from './against.ts';
 import { type Benchmark, type Context, Skip } from './benchmark.ts';
 import { BENCHMARKS } from './benchmarks/index.ts';
 import { renderDocs } from './docs.ts';
@@ -33,6 +34,11 @@ async function main(): Promise<number> {
     writeReport(PUBLISHED, published);
     writeFileSync(DOCS, renderDocs(published));
     return print(`Wrote ${[PUBLISHED, DOCS].map((file) => relative(process.cwd(), file)).join(' and ')}\n`);
+  }
+  if (options.against !== undefined) {
+    const log = startClock((text) => process.stderr.write(text));
+    const chosen = options.names.length > 0 ? options.names : names;
+    return print(await measureAgainst({ commit: options.against, names: chosen, length: options.length, log }));
   }
   return measure(options, names);
 }

@@ -26,8 +26,6 @@ export const MISSES: Readonly<Record<string, string>> = {
   'pull.throughput': 'It is what a link of one gigabit carries. A third of the time waits for the disk.',
   'sessions.pollBusy':
     'Both ends of 500 terminals, who polls, and the controller share two cores, which 1,500 polls and 2,000 lines a second fill: the load is three times that of 10,000 nodes. At which rate the budget is kept was not measured.',
-  'alone.applyP99@docker':
-    'Other work kept the two cores at a load of fifty meanwhile; five manifests on a machine with a load of 0.6 took 1,139 ms at most.',
   'pull.cpu': 'See the row above.',
   'reads.applications.p99': TEXT_OF_LISTS,
   'reads.applications.cpu': TEXT_OF_LISTS,

@@ -10,6 +10,8 @@ export interface Options {
   /** put the figures into bench/figures.json and docs/performance.md, and measure nothing */
   writeDocs: boolean;
   profile: boolean;
+  /** a commit to measure as well, and to compare with */
+  against?: string;
   list: boolean;
   help: boolean;
 }
@@ -23,6 +25,7 @@ figures of those that do not run stay in the file as they were.
   --short        fewer requests, shorter waits: a look, not a measurement
   --long         more of everything, 1,000 nodes where it matters
   --profile      say where the controller spends its time, and keep no figures: they are worse meanwhile
+  --against REF  measure a commit as well, each benchmark right after the other, and compare; keep no figures
   --out FILE     file with the figures (.skerry/bench.json)
   --write-docs   put the figures of that file into bench/figures.json and docs/performance.md, and measure nothing
   --help         this text
@@ -39,6 +42,7 @@ export function parseOptions(args: readonly string[], known: readonly string[], 
       out: { type: 'string', default: defaultOut },
       'write-docs': { type: 'boolean', default: false },
       profile: { type: 'boolean', default: false },
+      against: { type: 'string' },
       list: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
     },
@@ -52,6 +56,7 @@ export function parseOptions(args: readonly string[], known: readonly string[], 
     out: values.out,
     writeDocs: values['write-docs'],
     profile: values.profile,
+    ...(values.against !== undefined && { against: values.against }),
     list: values.list,
     help: values.help,
   };

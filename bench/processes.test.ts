@@ -1,5 +1,7 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { describe, expect, test } from 'vitest';
-import { cpuMsOf, cpuOfStat, memoryOf, memoryOfRollup, watchUsage, writtenOfIo } from './processes.ts';
+import { cpuMsOf, cpuOfStat, memoryOf, memoryOfRollup, processesNaming, watchUsage, writtenOfIo } from './processes.ts';
 
 const ROLLUP = `aaaae0000000-ffffe0000000 ---p 00000000 00:00 0                          [rollup]
 Rss:               58236 kB
@@ -44,5 +46,20 @@ describe.runIf(process.platform === 'linux')('the test process', () => {
     const used = watchUsage({ one: process.pid, two: process.pid });
     const { cpuMs } = used();
     expect(cpuMs.total).toBe((cpuMs.one ?? 0) + (cpuMs.two ?? 0));
+  });
+
+  test('finds the processes of an engine by the folders that their command lines name', async () => {
+    const folder = `/nowhere/${process.pid}`;
+    const waiting = ['-c', 'read _'];
+    const stdio = ['pipe', 'ignore', 'ignore'] as const;
+    const daemon = spawn('sh', [...waiting, `--root=${folder}/data`], { stdio: [...stdio] });
+    const helper = spawn('sh', [...waiting, folder], { stdio: [...stdio], argv0: 'shim-of-it' });
+    const other = spawn('sh', waiting, { stdio: [...stdio] });
+    try {
+      await Promise.all([daemon, helper, other].map((each) => once(each, 'spawn')));
+      expect(processesNaming([folder], /shim/)).toEqual({ daemons: [daemon.pid], helpers: [helper.pid] });
+    } finally {
+      for (const each of [daemon, helper, other]) each.kill('SIGKILL');
+    }
   });
 });

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 
 /** Processes by their names in a table. */
 export type Pids = Readonly<Record<string, number>>;
@@ -41,6 +41,26 @@ export function writtenOfIo(text: string): number {
 
 export const cpuMsOf = (pid: number) => cpuOfStat(readFileSync(`/proc/${pid}/stat`, 'utf8'));
 export const memoryOf = (pid: number) => memoryOfRollup(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'));
+/** The processes whose command lines name one of these folders: helpers by the name of their program, and the others. */
+export function processesNaming(folders: readonly string[], helper: RegExp): { daemons: number[]; helpers: number[] } {
+  const found = { daemons: [] as number[], helpers: [] as number[] };
+  for (const name of readdirSync('/proc').filter((each) => /^\d+$/.test(each))) {
+    const words = commandOf(name);
+    if (!words.some((word) => folders.some((folder) => word.includes(folder)))) continue;
+    (helper.test(words[0] ?? '') ? found.helpers : found.daemons).push(Number(name));
+  }
+  return found;
+}
+
+/** The words of a command line; none of a process that has ended. */
+function commandOf(pid: string): string[] {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+  } catch {
+    return [];
+  }
+}
+
 const writtenBytesOf = (pid: number) => writtenOfIo(readFileSync(`/proc/${pid}/io`, 'utf8'));
 
 /** Begins to measure processes; the result returns their usage since then. */

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Benchmark } from './benchmark.ts';
-import { budgetText, figuresOf, merge, type Result, shown, table } from './report.ts';
+import { budgetText, comparison, figuresOf, merge, type Result, shown, table } from './report.ts';
 
 const benchmark: Benchmark = {
   name: 'poll',
@@ -84,4 +84,18 @@ test('budgets are written as limits', () => {
   expect(budgetText({ unit: 'nodes/s', budget: { atLeast: 200 } })).toBe('>= 200 nodes/s');
   expect(budgetText({ unit: '', budget: { exactly: 1 } })).toBe('1');
   expect(budgetText({ unit: 'ms' })).toBe('');
+});
+
+test('a comparison has the ratio of each figure that both versions have, and says what its budget calls worse', () => {
+  const of = (figures: Record<string, number>) => [result('poll', { figures: figuresOf(benchmark, { figures }) })];
+  const lines = comparison(of({ cpu: 0.2, rate: 1000 }), of({ cpu: 0.3, rate: 500, late: 1 })).split('\n');
+  expect(lines.map((line) => line.trimEnd().replace(/ {2,}/g, ' | '))).toEqual([
+    ' | before | now | ratio',
+    'poll.cpu: CPU of a poll | 0.2 CPU-ms | 0.3 CPU-ms | 1.50 | WORSE',
+    'poll.rate: polls | 1,000 /s | 500 /s | 0.50',
+    '',
+  ]);
+  expect(comparison(of({ cpu: 0.3 }), of({ cpu: 0.2 }))).toMatch(/0\.67 +better$/m);
+  expect(comparison(of({ cpu: 0.3 }), of({ cpu: 0.31 }))).toMatch(/1\.03$/m);
+  expect(comparison(of({ late: 0 }), of({ late: 1 }))).toMatch(/WORSE$/m);
 });

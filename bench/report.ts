@@ -82,6 +82,40 @@ export function table(results: readonly Result[]): string {
   return `${lines.join('\n')}\n`;
 }
 
+/**
+ * Lines for a terminal: each figure that both versions have, and how many times as much the later one measured. `WORSE` and
+ * `better` where a budget says which way is worse, by more than a tenth.
+ */
+export function comparison(before: readonly Result[], now: readonly Result[]): string {
+  const earlier = new Map(before.flatMap(({ figures }) => figures).map((figure) => [figure.id, figure]));
+  const rows = now
+    .flatMap(({ figures }) => figures)
+    .flatMap((figure) => {
+      const was = earlier.get(figure.id);
+      if (!was) return [];
+      const ratio = was.value === figure.value ? 1 : figure.value / was.value;
+      return [[`${figure.id}: ${figure.what}`, shown(was), shown(figure), ratio.toFixed(2), change(figure, ratio)]];
+    });
+  const all = [['', 'before', 'now', 'ratio', ''], ...rows];
+  const widths = [0, 1, 2, 3].map((i) => Math.max(...all.map((row) => row[i]?.length ?? 0)));
+  const line = (row: readonly string[]) =>
+    row
+      .map((cell, i) => (i === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[i] ?? 0)))
+      .join('  ')
+      .trimEnd();
+  return all.map((row) => `${line(row)}\n`).join('');
+}
+
+/** A tenth is what two runs of one version differ by. */
+const NOTABLE = 1.1;
+
+function change({ budget }: Pick<Figure, 'budget'>, ratio: number): string {
+  if (!budget || 'exactly' in budget) return '';
+  const cost = 'atMost' in budget ? ratio : 1 / ratio;
+  if (cost > NOTABLE) return 'WORSE';
+  return cost < 1 / NOTABLE ? 'better' : '';
+}
+
 const verdict = ({ kept }: Figure) => (kept === undefined ? '' : kept ? 'ok' : 'MISSED');
 
 /** The value with its unit: `0.38 CPU-ms`, `1,204 /s`. */

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { expect, inject } from 'vitest';
 import { stringify } from 'yaml';
 import { listens } from '../agent/src/_listens.ts';
+import { firstEngine, outsideOf, type SeenContainer, type TestEngine } from '../agent/src/engines/_outside.ts';
 import { callEngine } from '../hack/engine-api.ts';
 import { pushImage } from '../hack/image.ts';
 import { type Kube, KubeError, kubeFromFile, withToken } from '../hack/kube.ts';
@@ -48,7 +49,7 @@ export interface Stack extends AsyncDisposable {
   remove(plural: string, name: string): Promise<void>;
   annotate(plural: string, name: string, annotations: Record<string, string | null>): Promise<void>;
   rest(controller: ControllerProcess): Rest;
-  containers(): Promise<Container[]>;
+  containers(): Promise<SeenContainer[]>;
   inspect(container: string): Promise<{ State: { StartedAt: string }; RestartCount: number }>;
   /** Provisions an agent for a node. */
   provision(
@@ -109,14 +110,6 @@ export interface AgentProcess {
   cli(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }>;
 }
 
-interface Container {
-  id: string;
-  name: string;
-  image: string;
-  state: string;
-  labels: Record<string, string>;
-}
-
 /**
  * Calls the REST API as an admin; text as body is uploaded as a YAML file. Every response is checked against the OpenAPI
  * document.
@@ -129,7 +122,9 @@ const partOf = (route: string) => (route.startsWith('/microservices') ? 'microse
 /** Starts a stack; at the top of a file, or in a test, it ends with that. In a `beforeAll` its caller ends it. */
 export async function createStack(options: { kubeconfig?: string } = {}): Promise<Stack> {
   const kubeconfig = options.kubeconfig ?? inject('kubeconfig');
-  const engineUrl = inject('engineUrl');
+  const engine = firstEngine();
+  const outside = outsideOf(engine);
+  const engineUrl = engine.url;
   const registryUrl = inject('registryUrl');
   const programs = inject('programs');
   const namespace = `e2e-${randomUUID().slice(0, 8)}`;
@@ -218,7 +213,7 @@ export async function createStack(options: { kubeconfig?: string } = {}): Promis
     mkdirSync(home);
     const config = join(home, 'config.yaml');
     const port = await freePort();
-    writeFileSync(config, stringify({ ...agentConfig(home, engineUrl, port), ...settings }));
+    writeFileSync(config, stringify({ ...agentConfig(home, engine, port), ...settings }));
     let daemon: Daemon | undefined;
     let { bundle = programs.agent } = programOptions;
     const start = async (next = bundle) => {
@@ -320,22 +315,7 @@ export async function createStack(options: { kubeconfig?: string } = {}): Promis
         );
     },
     inspect: (container) => callEngine(engineUrl, 'GET', `/containers/${container}/json`),
-    async containers() {
-      const list = (await callEngine(engineUrl, 'GET', '/containers/json?all=true')) as never as {
-        Id: string;
-        Names: string[];
-        Image: string;
-        State: string;
-        Labels: Record<string, string>;
-      }[];
-      return list.map((one) => ({
-        id: one.Id,
-        name: one.Names[0]?.slice(1) ?? '',
-        image: one.Image,
-        state: one.State,
-        labels: one.Labels,
-      }));
-    },
+    containers: () => outside.all(),
     [Symbol.asyncDispose]: () => started.disposeAsync(),
   };
   return stack;
@@ -432,9 +412,9 @@ async function killed(daemon: Daemon): Promise<void> {
   await daemon.exited;
 }
 
-const agentConfig = (home: string, engineUrl: string, port: number) => ({
-  containerEngine: 'docker',
-  containerEngineUrl: engineUrl,
+const agentConfig = (home: string, { kind, url }: TestEngine, port: number) => ({
+  containerEngine: kind,
+  containerEngineUrl: url,
   diskDirectory: join(home, 'data'),
   logDirectory: join(home, 'log'),
   localApiPort: port,

@@ -260,7 +260,7 @@ describe('the chart on a cluster', () => {
     await untilBothReady();
   }, 240_000);
 
-  test.skipIf(GIVEN)(
+  test.runIf(isNightly && !GIVEN)(
     'a replica whose process hangs is started again',
     async () => {
       const [pod] = (await untilBothReady()) as [Pod, Pod];

@@ -32,6 +32,7 @@ const NAME = 'skerry';
 /** How long the controller works before the objects are compared with the desired ones. */
 const SETTLED_MS = process.env.SKERRY_NIGHTLY ? 60_000 : 3_000;
 const LONG = 240_000;
+const nightly = test.runIf(process.env.SKERRY_NIGHTLY);
 
 const run = promisify(execFile);
 const started = new AsyncDisposableStack();
@@ -294,7 +295,7 @@ test(
   LONG,
 );
 
-test(
+nightly(
   'a release that is installed again continues with the objects that stayed, and restarts nothing',
   async () => {
     await shell(`helm install ${NAME} ${CHART} --namespace ${NAME}`);
@@ -306,7 +307,7 @@ test(
   LONG,
 );
 
-test(
+nightly(
   'the page of uninstalling ends what runs on machines while the controller works',
   async () => {
     for (const line of commands('docs/uninstall.md', 'The machines')) await shell(line);
@@ -316,7 +317,7 @@ test(
   LONG,
 );
 
-test(
+nightly(
   'objects that are deleted after an uninstall without its job are freed by the page',
   async () => {
     await make('EdgeNode', 'stuck', { archId: 1 });
@@ -388,7 +389,7 @@ test(
   LONG,
 );
 
-test(
+nightly(
   'the commands of the page take away what the plain manifests brought, and leave namespace and definitions',
   async () => {
     const file = join(dir, 'plain.yaml');

@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, inject, test } from 'vitest';
-import { callEngine } from '../hack/engine-api.ts';
+import { firstEngine, outsideOf } from '../agent/src/engines/_outside.ts';
 import { fakeTime } from '../hack/faketime.ts';
 import { pushImage } from '../hack/image.ts';
 import { shellImage } from '../hack/shell-image.ts';
@@ -151,12 +151,8 @@ function expectFlat(before: ReturnType<typeof mebibytes>, most: ReturnType<typeo
 /** What the programs of sessions are, as the container's engine lists them. */
 async function programs(): Promise<string[]> {
   const container = (await stack.containers()).find(({ labels }) => Object.values(labels).includes(reader));
-  const top = await callEngine<{ Processes: string[][] }>(
-    inject('engineUrl'),
-    'GET',
-    `/containers/${container?.id}/top`,
-  );
-  return top.Processes.map((fields) => fields.at(-1) ?? '').filter((command) => !command.startsWith('sleep 36000'));
+  const all = await outsideOf(firstEngine()).programsOf(container?.id ?? '');
+  return all.filter((command) => !command.startsWith('sleep 36000'));
 }
 
 /** One GiB: a block of random bytes 1,024 times, each after its number. */

@@ -15,6 +15,7 @@ import { parseArgs } from 'node:util';
 import { AGENT_VERSION } from '../agent/src/domain/names.ts';
 import { LIBRARIES } from '../agent/src/update/manifest.ts';
 import { bundle } from './build.ts';
+import { ROOT } from './paths.ts';
 
 /**
  * Lays out a release of the agent for self-updates, as a folder that any file server can serve
@@ -44,6 +45,12 @@ export interface ReleaseOptions {
 
 /** Memory that an agent saves by them: docs/performance.md. */
 export const NODE_FLAGS = ['--max-semi-space-size=1', '--optimize-for-size'];
+
+/** The environment that the unit of an installed agent sets. */
+export function unitEnvironment(): Record<string, string> {
+  const unit = readFileSync(join(ROOT, 'packaging/skerry-agent.service'), 'utf8');
+  return Object.fromEntries([...unit.matchAll(/^Environment=(\w+)=(\S+)$/gm)].map(([, name, value]) => [name, value]));
+}
 
 export function makeReleaseKey(): { privateKey: string; publicKey: string } {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519', {

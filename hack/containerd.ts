@@ -19,6 +19,7 @@ export type ContainerdRelease = '1.6' | '2';
 export interface ContainerdOptions {
   /** Folder of images, records and logs. */
   dir: string;
+  /** SKERRY_CONTAINERD, or 1.6, unless a test names one */
   version?: ContainerdRelease;
   /** the network of its containers; the first that is free when absent */
   bridgeCidr?: string;
@@ -53,7 +54,7 @@ const TAGS = ['no_aufs', 'no_btrfs', 'no_devmapper', 'no_zfs'] as const;
 /** Needs root. */
 export async function startContainerd({
   dir,
-  version: first = '1.6',
+  version: first = (process.env.SKERRY_CONTAINERD as ContainerdRelease | undefined) ?? '1.6',
   bridgeCidr,
   log = () => {},
 }: ContainerdOptions): Promise<Containerd> {

@@ -62,6 +62,10 @@ ${notes.map((note, index) => `[${index + 1}] ${note}`).join('\n\n')}
   lines longer than 8 KiB in pieces and may leave out the first of them where only the last lines are asked for. The embedded engine keeps two
   files of \`logSize\` each; while the agent is away it bounds no log.
 - **Files outside volumes.** The embedded engine gives a container a new file system at each start, with docker and podman they stay.
+- **Stops by other programs.** containerd does not say who ended a container: with the embedded engine a stop by another program is a crash, with
+  docker it is none.
+- **Cut downloads.** The embedded engine continues a layer where the connection to the registry was cut.
+- **Labels of images.** A container of the embedded engine has no labels of its image.
 - **Images for another platform.** The embedded engine pulls the image of the machine's own platform as well.
 `;
 }

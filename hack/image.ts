@@ -19,6 +19,8 @@ export interface ImageFile {
 
 export interface ImageSpec {
   files: readonly ImageFile[];
+  /** the layer as it is, instead of one with the files */
+  tar?: Buffer;
   /** An image of one architecture whose layers come first. */
   base?: Image;
   /** ISO time of creation; 1970 when absent. */
@@ -65,7 +67,7 @@ const MEDIA = {
 
 /** Builds an image of one layer, or of one more than its base, without an engine. Equal specs have equal digests. */
 export function buildImage(spec: ImageSpec): Image {
-  const tar = makeTar(layerEntries(spec.files));
+  const tar = spec.tar ?? makeTar(layerEntries(spec.files));
   const layer = gzipSync(tar, { level: spec.compression ?? 1 });
   const { base, architecture = hostArchitecture(), created = '1970-01-01T00:00:00Z' } = spec;
   const below = base && readConfiguration(base);

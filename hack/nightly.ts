@@ -21,7 +21,8 @@ const RUNS: readonly Run[] = [
   },
   {
     name: 'agent-faults',
-    about: 'the agent killed before and after every operation and commit of its database',
+    about:
+      'the agent killed before and after every operation and commit of its database; every engine killed before, during and after its part in what a person asks of the machine',
     command: tests('engine', 'agent/src/faults'),
   },
   {
@@ -35,6 +36,11 @@ const RUNS: readonly Run[] = [
     about: '10,000 damaged databases',
     command: tests('unit', 'agent/src/faults/damage.test.ts'),
     env: { SKERRY_DAMAGE_POINTS: '10000' },
+  },
+  {
+    name: 'volume-races',
+    about: 'a thousand volumes destroyed while their container starts',
+    command: tests('unit', 'agent/src/content/volumes/race.test.ts'),
   },
   {
     name: 'completion',
@@ -142,10 +148,22 @@ const RUNS: readonly Run[] = [
     ),
   },
   {
+    name: 'embedded',
+    about: "every test of the agent and its engine on the agent's own engine, with Debian's containerd",
+    command: tests('engine', 'agent/src'),
+    env: { SKERRY_ENGINE: 'embedded' },
+  },
+  {
     name: 'containerd-2',
-    about: "the contract of engines on the agent's own engine with containerd 2, which is built in some minutes",
-    command: tests('engine', 'agent/src/engines'),
+    about: 'the same with containerd 2, which is built in some minutes',
+    command: tests('engine', 'agent/src'),
     env: { SKERRY_ENGINE: 'embedded', SKERRY_CONTAINERD: '2' },
+  },
+  {
+    name: 'embedded-stories',
+    about: "the main job, and terminals and logs from the controller, on the agent's own engine",
+    command: tests('e2e', 'e2e/main-job.test.ts', 'e2e/sessions.test.ts'),
+    env: { SKERRY_ENGINE: 'embedded' },
   },
   {
     name: 'agent-engines',
@@ -263,7 +281,7 @@ const RUNS: readonly Run[] = [
   },
   {
     name: 'cluster',
-    about: 'the chart on a cluster with pods, and a machine behind NAT that joins it',
+    about: 'the chart on a cluster with pods, a replica that hangs, and a machine behind NAT that joins it',
     command: tests('cluster', 'e2e/cluster.test.ts'),
   },
   {

@@ -2,15 +2,13 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { callEngine } from '../../hack/engine-api.ts';
-import { CONTAINER_LABELS } from '../../src/api/names.ts';
 import { listens } from './_listens.ts';
 import type { Container } from './engine-port/container.ts';
 import type { CompleteEngine } from './engine-port/engine.ts';
 import { cleanUp, until } from './engines/_contract.ts';
+import { type ForeignContainer, type Outside, outsideOf, type TestEngine } from './engines/_outside.ts';
 import { openEngine } from './engines/open.ts';
 import { readText } from './machine/disk.ts';
-import { lines, open } from './machine/http.ts';
 
 const MAIN = join(import.meta.dirname, 'main.ts');
 
@@ -139,117 +137,31 @@ export class Home {
   }
 }
 
-const FILTERS = JSON.stringify({ type: ['container'], event: ['start', 'die'] });
-
-/**
- * What the engine itself reports of these microservices: how often each was started, and whether two containers of one ran
- * at once. Other tests use the same engine, and some of them make doubles on purpose.
- */
-export class EngineObserver {
-  readonly url: string;
-  readonly uuids: ReadonlySet<string>;
-  /** starts by microservice since the last `forget` */
-  readonly starts = new Map<string, number>();
-  /** containers of one microservice that ran at once: `<uuid>: <container> and <container>` */
-  readonly doubles: string[] = [];
-  readonly #running = new Map<string, Set<string>>();
-  readonly #seen = new Set<string>();
-  readonly #closed = new AbortController();
-
-  constructor(url: string, uuids: readonly string[]) {
-    this.url = url;
-    this.uuids = new Set(uuids);
-    this.#listen().catch((error: unknown) => this.#closed.signal.aborted || this.doubles.push(`no events: ${error}`));
-  }
-
-  async #listen(): Promise<void> {
-    const target = { socketPath: this.url.replace('unix://', '') };
-    const { signal } = this.#closed;
-    const path = `/events?${new URLSearchParams({ filters: FILTERS })}`;
-    const incoming = await open({ target, method: 'GET', path, deadline: 30_000, signal });
-    for await (const line of lines(incoming, 1024 * 1024)) this.#take(line);
-  }
-
-  /** Waits until everything that has happened is known; events that the stream has not brought yet are asked for. */
-  async read(): Promise<this> {
-    const now = Date.now() / 1000;
-    const query = new URLSearchParams({ since: String(now - 5), until: String(now), filters: FILTERS });
-    const answer = await callEngine(this.url, 'GET', `/events?${query}`);
-    const events = typeof answer === 'string' ? answer.split('\n').filter(Boolean) : [JSON.stringify(answer)];
-    for (const line of events) this.#take(line);
-    return this;
-  }
-
-  close(): void {
-    this.#closed.abort();
-  }
-
-  #take(line: string): void {
-    const { Action, Actor, timeNano } = JSON.parse(line) as {
-      Action: string;
-      timeNano: number;
-      Actor: { ID: string; Attributes: Record<string, string> };
-    };
-    const uuid = Actor.Attributes[CONTAINER_LABELS.uuid];
-    const key = `${Actor.ID} ${Action} ${timeNano}`;
-    if (!uuid || !this.uuids.has(uuid) || this.#seen.has(key)) return;
-    this.#seen.add(key);
-    const running = this.#running.get(uuid) ?? new Set();
-    this.#running.set(uuid, running);
-    if (Action === 'die') running.delete(Actor.ID);
-    else {
-      for (const other of running) this.doubles.push(`${uuid}: ${Actor.ID.slice(0, 12)} and ${other.slice(0, 12)}`);
-      running.add(Actor.ID);
-      this.starts.set(uuid, (this.starts.get(uuid) ?? 0) + 1);
-    }
-  }
-
-  forget(): void {
-    this.starts.clear();
-  }
-}
-
 /** A container that is not of the agent. */
 export class OtherContainer {
-  readonly url: string;
   readonly id: string;
+  readonly #outside: Outside;
   readonly #before: string;
 
-  private constructor(url: string, id: string, before: string) {
-    this.url = url;
+  private constructor(outside: Outside, id: string, before: string) {
+    this.#outside = outside;
     this.id = id;
     this.#before = before;
   }
 
-  static async start(
-    url: string,
-    { name, image, labels = {} }: { name: string; image: string; labels?: Record<string, string> },
-  ): Promise<OtherContainer> {
-    const { Id } = await callEngine<{ Id: string }>(url, 'POST', `/containers/create?name=${name}`, {
-      Image: image,
-      Labels: labels,
-      HostConfig: { Ulimits: [{ Name: 'nofile', Soft: 1024, Hard: 1024 }] },
-    });
-    await callEngine(url, 'POST', `/containers/${Id}/start`);
-    return new OtherContainer(url, Id, await OtherContainer.#look(url, Id));
-  }
-
-  /** What would change if the agent touched it. */
-  static async #look(url: string, id: string): Promise<string> {
-    const { Name, Image, State, HostConfig, NetworkSettings } = await callEngine<Record<string, unknown>>(
-      url,
-      'GET',
-      `/containers/${id}/json`,
-    );
-    return JSON.stringify({ Name, Image, State, HostConfig, NetworkSettings });
+  static async start(on: TestEngine, container: ForeignContainer): Promise<OtherContainer> {
+    const outside = outsideOf(on);
+    const id = await outside.make(container);
+    await outside.run(id);
+    return new OtherContainer(outside, id, await outside.look(id));
   }
 
   /** Whether it is as it was. */
   async untouched(): Promise<boolean> {
-    return (await OtherContainer.#look(this.url, this.id)) === this.#before;
+    return (await this.#outside.look(this.id)) === this.#before;
   }
 
   async remove(): Promise<void> {
-    await callEngine(this.url, 'DELETE', `/containers/${this.id}?force=1&v=1`).catch(() => {});
+    await this.#outside.remove(this.id).catch(() => {});
   }
 }

@@ -1,17 +1,17 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { controlPlaneImage } from '../../hack/control-plane-image.ts';
 import { saveImage } from '../../hack/image.ts';
 import { ROOT } from '../../hack/paths.ts';
 import { freePort } from '../../hack/ports.ts';
-import type {} from '../../hack/testing/provided.ts';
 import { Home } from './_home.ts';
 import { shellIn, typeAsWritten, typedOf } from './_typed-page.ts';
 import { until } from './engines/_contract.ts';
+import { suiteEngines } from './engines/_outside.ts';
 
-/** docs/control-plane-on-a-node.md as a reader types it, on docker, and by night on podman, with two agents on one engine. */
+/** docs/control-plane-on-a-node.md as a reader types it, on docker, and by night on the others, with two agents on one engine. */
 const PAGE = readFileSync(join(ROOT, 'docs/control-plane-on-a-node.md'), 'utf8');
 
 let folder: string;
@@ -45,8 +45,8 @@ async function runOf(type: ReturnType<typeof shellIn>): Promise<string> {
   return health === 'healthy' ? `${containerId} ${restartCount}` : '';
 }
 
-for (const { kind, url } of inject('engines'))
-  describe.runIf(kind === 'docker' || process.env.SKERRY_NIGHTLY)(
+for (const { kind, url } of suiteEngines())
+  describe.runIf(kind !== 'podman' || process.env.SKERRY_NIGHTLY)(
     `docs/control-plane-on-a-node.md with ${kind}`,
     () => {
       test('holds as typed', { timeout: 900_000 }, async () => {

@@ -226,12 +226,21 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   closing.defer(() => shown.close());
   const adminToken = new AdminToken(config.tokenFile, agent);
 
+  const readWhole = (path: string) => {
+    try {
+      return readText(path);
+    } catch (error) {
+      throw new ConfigError(`${path} cannot be read: ${errorText(error)}`, { cause: error });
+    }
+  };
   const reload = () => {
-    const read = readText(file);
+    const read = readWhole(file);
+    // An agent that starts without a file has the defaults; a file that a running agent has read was not meant to be its end.
+    if (read === undefined && text !== undefined) throw new ConfigError(`${file} is not there any more`);
     const settings = parseConfig(read, file);
     const wrong = settingProblems(settings, facts);
     if (Object.keys(wrong).length > 0) throw new ConfigError(`${file}: ${problemsText(wrong)}`);
-    const policy = parsePolicy(readText(settings.policyFile), settings.policyFile);
+    const policy = parsePolicy(readWhole(settings.policyFile), settings.policyFile);
     const ca = authorityIn(settings, log);
     const isTrustOther = settings.secureMode !== config.secureMode || ca !== controllerCa;
     [text, config, controllerCa] = [read, settings, ca];
@@ -284,12 +293,8 @@ export async function runDaemon(file: string, stopSignal: AbortSignal): Promise<
   process.on('SIGHUP', onHangup);
   const renewal = new AbortController();
   const onChange = () => {
-    const now = readText(file);
     // A command that changes the file has taken it already.
-    if (now === text) return;
-    if (now !== undefined) return onHangup();
-    log.error({ file }, 'The file of settings is not there any more; the former settings stay');
-    agent.changed();
+    if (readText(file) !== text) onHangup();
   };
   void watchText(file, onChange, renewal.signal, clock);
   void keepServing(served, renewal.signal);

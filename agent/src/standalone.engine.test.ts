@@ -1,19 +1,19 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { pushImage } from '../../hack/image.ts';
 import { ROOT } from '../../hack/paths.ts';
 import { freePort } from '../../hack/ports.ts';
 import { type Registry, startRegistry } from '../../hack/registry.ts';
-import type {} from '../../hack/testing/provided.ts';
 import { Home } from './_home.ts';
 import { pageArchives, pageImage, typePage } from './_standalone-page.ts';
 import { shellIn } from './_typed-page.ts';
+import { suiteEngines } from './engines/_outside.ts';
 import { FakeController } from './link/_fake-controller.ts';
 
 /**
- * docs/standalone.md as typed, on docker, and by night on podman. On a machine of its own, from the package and without a network, it is
+ * docs/standalone.md as typed, on docker, and by night on the others. On a machine of its own, from the package and without a network, it is
  * typed by e2e/machines/standalone-page.test.ts.
  */
 
@@ -35,8 +35,8 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-for (const { kind, url } of inject('engines'))
-  describe.runIf(kind === 'docker' || process.env.SKERRY_NIGHTLY)(`docs/standalone.md with ${kind}`, () => {
+for (const { kind, url } of suiteEngines())
+  describe.runIf(kind !== 'podman' || process.env.SKERRY_NIGHTLY)(`docs/standalone.md with ${kind}`, () => {
     test('holds as typed', { timeout: 240_000 }, async () => {
       const home = new Home({ engineUrl: url });
       const port = await freePort();

@@ -4,6 +4,7 @@ import { apply } from './apply.ts';
 import { bus } from './bus.ts';
 import { certificates } from './certificates.ts';
 import { change } from './change.ts';
+import { controlPlane } from './control-plane.ts';
 import { creation } from './creation.ts';
 import { growth } from './growth.ts';
 import { heartbeat } from './heartbeat.ts';
@@ -60,5 +61,6 @@ export const BENCHMARKS: readonly Benchmark[] = [
   sessions,
   localExec,
   alone,
+  controlPlane,
   scale,
 ];

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
@@ -18,9 +19,15 @@ interface Output {
   line: string;
 }
 
-/** The client of a new session. */
-async function openExec(stack: Stack, { uuid }: Shell, command: readonly string[]): Promise<RawSocket> {
-  const { socket, token } = (await stack.edge()).localApi();
+/** Where the local API of an agent is. */
+export interface LocalApi {
+  socket: string;
+  tokenFile: string;
+}
+
+/** The client of a new session of a microservice. */
+async function openExec({ socket, tokenFile }: LocalApi, uuid: string, command: readonly string[]): Promise<RawSocket> {
+  const token = (await readFile(tokenFile, 'utf8')).trim();
   const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
   const asked = request({ socketPath: socket, method: 'POST', path: `/v1/ms/${uuid}/exec/sessions`, headers });
   asked.end(JSON.stringify({ command, tty: false }));
@@ -41,8 +48,9 @@ export async function timePrograms(
   count: number,
 ): Promise<{ ours: Spread; docker: Spread }> {
   const command = ['sh', '-c', ':'];
+  const api = (await stack.edge()).localApi();
   const ours = await times(count, async () => {
-    await once(await openExec(stack, shell, command), 'close');
+    await once(await openExec(api, shell.uuid, command), 'close');
   });
   const docker = await times(count, async () => {
     await once(await dockerExec(stack, shell, command), 'close');
@@ -51,8 +59,8 @@ export async function timePrograms(
 }
 
 /** Round trips of one byte through `cat`. */
-export async function timeLocalEchoes(stack: Stack, shell: Shell, count: number): Promise<Spread> {
-  const ws = await openExec(stack, shell, ['cat']);
+export async function timeLocalEchoes(api: LocalApi, uuid: string, count: number): Promise<Spread> {
+  const ws = await openExec(api, uuid, ['cat']);
   await once(ws, 'open');
   const taken = await times(count, async () => {
     const back = once(ws, 'message');
@@ -64,14 +72,19 @@ export async function timeLocalEchoes(stack: Stack, shell: Shell, count: number)
 }
 
 /** MiB of text a second, from its first output until `bytes` have come. */
-export async function timeText(stack: Stack, shell: Shell, bytes: number): Promise<{ ours: number; docker: number }> {
-  const command = ['sh', '-c', TEXT];
-  const ws = await openExec(stack, shell, command);
-  const ours = await rate(bytes, (listener) => {
+export async function timeLocalText(api: LocalApi, uuid: string, bytes: number): Promise<number> {
+  const ws = await openExec(api, uuid, ['sh', '-c', TEXT]);
+  const taken = await rate(bytes, (listener) => {
     ws.on('message', (message: Buffer) => listener((JSON.parse(String(message)) as Output).line.length));
   });
   ws.terminate();
-  const child = await dockerExec(stack, shell, command);
+  return taken;
+}
+
+/** The same beside `docker exec`. */
+export async function timeText(stack: Stack, shell: Shell, bytes: number): Promise<{ ours: number; docker: number }> {
+  const ours = await timeLocalText((await stack.edge()).localApi(), shell.uuid, bytes);
+  const child = await dockerExec(stack, shell, ['sh', '-c', TEXT]);
   const docker = await rate(bytes, (listener) => child.stdout.on('data', (piece: Buffer) => listener(piece.length)));
   child.kill('SIGKILL');
   return { ours, docker };

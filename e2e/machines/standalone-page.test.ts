@@ -110,9 +110,9 @@ onDebian.each(['docker', 'podman', 'embedded'] as const)('on a Debian with the e
   }, async () => {
     const machine = await newMachine(kind);
     const before = await machine.files();
-    // A machine inside of a container may have no controller of memory; then nobody counts it.
-    const { out: controllers } = await machine.sh('cat /sys/fs/cgroup/cgroup.controllers');
-    const uncounted = /\bmemory\b/.test(controllers)
+    // A machine inside of a container may have no controller of memory, of whatever version; then nobody counts it.
+    const { out: controllers } = await machine.sh('ls /sys/fs/cgroup; cat /sys/fs/cgroup/cgroup.controllers');
+    const uncounted = /\bmemory\b(?!\.)/.test(controllers)
       ? []
       : ([
           [' 1.5 MiB ', ' '],

@@ -1,6 +1,6 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { AGENT_VERSION } from '../../agent/src/domain/names.ts';
 import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { bundle } from '../build.ts';
@@ -28,12 +28,12 @@ spec:
     volumes: [{ type: volume, hostDestination: data, containerDestination: /data, accessMode: rw }]
 `;
 const dir = temporaryFolder();
+let base: string;
 let machine: Machine;
 
 beforeAll(async () => {
   if (!process.env.SKERRY_NIGHTLY) return;
-  const base = await debianRoot((text) => process.stderr.write(`${text}\n`));
-  machine = await Machine.create({ base, controllers: true });
+  base = await debianRoot((text) => process.stderr.write(`${text}\n`));
   const [agent, launcher] = [await bundle('skerry-agent', dir), await bundle('skerry-agent-launcher', dir)];
   for (const version of VERSIONS) {
     const program = join(dir, version);
@@ -45,13 +45,21 @@ beforeAll(async () => {
       { agent: program, launcher: launcher.path, node, notice: '', billOfMaterials: '{}' },
       origin,
     );
-    const to = join(machine.root, `${version}.deb`);
+    const to = join(dir, `${version}.deb`);
     await makeDebianPackage(join(dir, 'tree'), 'amd64', origin, { to, compression: ['-Zgzip', '-z1'] });
   }
+}, 900_000);
+
+/** Starts a machine without a network that has engines and the packages of the agent. */
+async function newMachine(...engines: Parameters<Machine['installEngine']>[0][]): Promise<void> {
+  machine = await Machine.create({ base, controllers: true });
+  onTestFinished(() => machine[Symbol.asyncDispose]());
+  for (const version of VERSIONS) copyFileSync(join(dir, `${version}.deb`), join(machine.root, `${version}.deb`));
   machine.write('root/web.tar', saveImage(await sampleImage(), IMAGE));
   machine.write('root/web.yaml', MANIFEST);
-}, 900_000);
-afterAll(() => machine?.[Symbol.asyncDispose]());
+  for (const engine of engines) expect(await machine.installEngine(engine)).toMatchObject({ code: 0 });
+  await machine.boot();
+}
 
 const said = async (...command: string[]) => {
   const result = await machine.say(...command);
@@ -84,8 +92,7 @@ const traces = async () =>
 test.runIf(process.env.SKERRY_NIGHTLY)(
   'a machine without an engine and without a network runs containers on the engine of the agent, which outlive agent and engine, and a removal leaves nothing',
   async () => {
-    await machine.installEngine('embedded');
-    await machine.boot();
+    await newMachine('embedded');
     const before = await machine.files();
     const clean = await traces();
     await said('dpkg', '-i', '/0.1.0.deb');
@@ -136,6 +143,68 @@ test.runIf(process.env.SKERRY_NIGHTLY)(
       (path) => !before.includes(path) && !path.startsWith('./var/lib/skerry-agent/volumes'),
     );
     expect(ours.filter((path) => path !== './var/lib/skerry-agent')).toEqual([]);
+  },
+  900_000,
+);
+
+test.runIf(process.env.SKERRY_NIGHTLY)(
+  'a machine goes from docker to the engine of the agent, cold, with its volumes; docker, its containerd and what others run there stay as they are',
+  async () => {
+    await newMachine('docker', 'embedded');
+    const engineIs = (pattern: RegExp) =>
+      until(`the engine ${pattern}`, async () => pattern.test((await machine.say('skerry-agent', 'status')).out));
+    /** What others have: a container of docker, one in the default namespace of docker's containerd, and the processes of both. */
+    const others = async () =>
+      (
+        await machine.sh(
+          [
+            "docker inspect --format '{{.State.Pid}} {{.State.StartedAt}} {{.RestartCount}}' foreign",
+            'ctr --namespace default tasks list',
+            'ctr --namespace default images list --quiet',
+            'systemctl show --property MainPID docker containerd',
+            'docker network ls --quiet --filter name=bridge',
+          ].join('; '),
+        )
+      ).out;
+    await said('docker', 'load', '-i', '/root/web.tar');
+    await said('docker', 'run', '--detach', '--name', 'foreign', IMAGE);
+    await said('ctr', '--namespace', 'default', 'images', 'import', '--snapshotter', 'native', '/root/web.tar');
+    await said('ctr', '--namespace', 'default', 'run', '--snapshotter', 'native', '--detach', IMAGE, 'foreign');
+    const before = await others();
+    expect(before).toMatch(/foreign +\d+ +RUNNING/);
+
+    await said('dpkg', '-i', '/0.1.0.deb');
+    await machine.untilActive();
+    await engineIs(/Engine: +docker/);
+    await said('skerry-agent', 'image', 'load', '-f', '/root/web.tar');
+    await said('skerry-agent', 'deploy', '-f', '/root/web.yaml');
+    await until('it to answer', answers);
+    const [claim] = JSON.parse(await said('skerry-agent', 'volume', 'ls', '-o', 'json')).volumes;
+    machine.write(join(claim.hostPath, 'file'), 'of docker');
+    const first = await program();
+
+    const changed = await said('skerry-agent', 'config', 'containerEngine=embedded', '-o', 'json');
+    expect(JSON.parse(changed)).toMatchObject({ pendingRestart: true });
+    await engineIs(/Engine: +docker/);
+    expect(await program()).toBe(first);
+
+    await said('systemctl', 'restart', 'skerry-agent');
+    await machine.untilActive();
+    await engineIs(/Engine: +embedded/);
+    await until('docker to have none of the agent', async () => {
+      const { out } = await machine.say('docker', 'ps', '--all', '--format', '{{.Names}}');
+      return out === 'foreign';
+    });
+    await said('skerry-agent', 'image', 'load', '-f', '/root/web.tar');
+    await until('the microservice to run', runs);
+    await until('it to answer', answers);
+    expect(await said('cat', join(claim.hostPath, 'file'))).toBe('of docker');
+    expect(await others()).toBe(before);
+
+    await said('skerry-agent', 'prune', 'all');
+    await said('skerry-agent', 'ms', 'rm', 'web');
+    await said('dpkg', '--purge', 'skerry-agent');
+    expect(await others()).toBe(before);
   },
   900_000,
 );

@@ -2,21 +2,28 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
+import { startContainerd } from '../containerd.ts';
 import { type EngineKind, findEngine, removeEngineData } from '../engine.ts';
 import { startClock } from '../progress.ts';
 import { startRegistry } from '../registry.ts';
 import type {} from './provided.ts';
 
+/** A kind of engine of a test run: the agent's own is `embedded`. */
+export type TestEngineKind = EngineKind | 'embedded';
+
+/** The kind that SKERRY_ENGINE asks for. */
+export const askedKind = () => process.env.SKERRY_ENGINE as TestEngineKind | undefined;
+
 /** A container engine and an empty registry for the tests in e2e/. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  return (await provideEngines(project, [undefined])).stop;
+  return provideEngines(project, [askedKind()]);
 }
 
 /** Starts engines in parallel, and a registry for all of them. Undefined stands for any kind that is available. */
 export async function provideEngines(
   project: TestProject,
-  kinds: readonly (EngineKind | undefined)[],
-): Promise<{ engines: { kind: EngineKind; url: string }[]; stop: () => Promise<void> }> {
+  kinds: readonly (TestEngineKind | undefined)[],
+): Promise<() => Promise<void>> {
   const dir = await mkdtemp(join(tmpdir(), 'skerry-engine-'));
   const log = startClock((text) => process.stderr.write(text));
   await using started = new AsyncDisposableStack();
@@ -24,8 +31,11 @@ export async function provideEngines(
   const registry = started.use(await startRegistry({ dir: join(dir, 'registry'), log }));
   const starting = kinds.map(async (kind) => {
     const data = join(dir, kind ?? 'engine');
+    // The agent's own engine, as its unit starts it.
+    if (kind === 'embedded') return { kind, url: started.use(await startContainerd({ dir: data, log })).url };
     started.defer(() => removeEngineData(data));
-    return started.use(await findEngine({ dir: data, kind, registry: registry.host, log }));
+    const { kind: found, url } = started.use(await findEngine({ dir: data, kind, registry: registry.host, log }));
+    return { kind: found, url };
   });
   // All are awaited even when one fails, so that none starts after the others were stopped.
   const failed = (await Promise.allSettled(starting)).find(({ status }) => status === 'rejected');
@@ -33,10 +43,10 @@ export async function provideEngines(
     const { message } = (failed as PromiseRejectedResult).reason as Error;
     throw new Error(`${message}\nWith SKERRY_ENGINE the tests run on one engine alone: SKERRY_ENGINE=${kinds[0]}`);
   }
-  const engines = (await Promise.all(starting)).map(({ kind, url }) => ({ kind, url }));
-  project.provide('engines', engines);
+  const engines = await Promise.all(starting);
+  project.provide('everyEngine', engines);
   project.provide('engineUrl', engines[0]?.url ?? '');
   project.provide('registryUrl', registry.url);
   const owned = started.move();
-  return { engines, stop: () => owned.disposeAsync() };
+  return () => owned.disposeAsync();
 }

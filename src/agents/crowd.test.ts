@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { performance } from 'node:perf_hooks';
 import { expect, test } from 'vitest';
 import { storedNode, storedSecret, storedVolumeMount } from '../../testing/stored.ts';
 import { LABELS } from '../api/names.ts';
@@ -84,18 +83,24 @@ test('bodies that never end get 408 and count against their address', async () =
   expect((await provision()).status).toBe(429);
 });
 
+/** Of this thread, ms: others on its core do not count. */
+const cpu = () => {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1_000;
+};
+
 test('a report of a million empty items costs less CPU than parsing its JSON would', async () => {
   const setup = await startWithNode();
   const { replica, node, key } = setup;
   const body = `{"microserviceStatus":[${Array(1_398_000).fill('{}').join()}]}`;
-  const began = performance.now();
+  const began = cpu();
   JSON.parse(body);
-  const parsing = performance.now() - began;
+  const parsing = cpu() - began;
   let longest = 0;
-  let last = performance.now();
+  let last = cpu();
   const beat = setInterval(() => {
-    longest = Math.max(longest, performance.now() - last);
-    last = performance.now();
+    longest = Math.max(longest, cpu() - last);
+    last = cpu();
   }, 1);
   const answer = await replica.as(node, key, 'PUT', '/status', { body });
   clearInterval(beat);

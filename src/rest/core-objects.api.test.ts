@@ -9,7 +9,7 @@ import { BUILT_INS } from '../subjects/catalog/rules/registry.ts';
 import { createCoreObjectController } from '../subjects/content/reconcile/core-objects.ts';
 import { createVolumeMountController } from '../subjects/content/reconcile/volume-mount.ts';
 import { RESOURCES } from '../subjects/kinds.ts';
-import { startTestCluster } from './_cluster.ts';
+import { REVISION_KEY, startTestCluster } from './_cluster.ts';
 
 /** Secrets, config maps and volume mounts on a real API server, with their reconcilers and the desired state of a node. */
 const _stop = new AbortController();
@@ -25,7 +25,7 @@ cluster.reconcile(replica, (deps) => [
   createCoreObjectController(deps, 'configMaps'),
   createVolumeMountController(deps),
 ]);
-const desired = createDesiredCache({ stores: replica.stores, namespace, revisionKey: 'key', desiredState });
+const desired = createDesiredCache({ stores: replica.stores, namespace, revisionKey: REVISION_KEY, desiredState });
 const { uuid: node } = (await admin.post('/node', { json: { name: 'gw-1', archId: 1 } })).body;
 afterAll(() => desired[Symbol.dispose]());
 
@@ -127,6 +127,7 @@ describe('what microservices use of secrets', () => {
     const [directory, key] = [revision('directory'), revision('key')];
     await expect.poll(async () => (await labelsOf('files'))[LABELS.inUse], { timeout: 10_000 }).toBe('true');
     expect(counted()).toBe(1);
+    expect(desired.state(node)?.volumeMounts).toMatchObject([{ name: 'files', version: 1 }]);
 
     await admin.patch('/secrets/files', { json: { data: { 'conf/a': '2', 'conf/b': '1' } } });
     expect(desired.state(node)?.volumeMounts).toMatchObject([

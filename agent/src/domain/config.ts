@@ -3,7 +3,7 @@ import { isMap, parseDocument, stringify } from 'yaml';
 import { z } from 'zod';
 import { PORTS } from '../../../src/api/names.ts';
 import { ENGINE_KINDS } from '../engine-port/facts.ts';
-import { issueText, yamlProblem } from './issue-text.ts';
+import { issueText, wrongValue, yamlProblem } from './issue-text.ts';
 import { cidrOf } from './networks.ts';
 
 /** The configuration file of an installed agent. */
@@ -189,7 +189,7 @@ export const settingSpellings = (name: SettingName): string[] => [
   ...Object.keys(API_NAMES).filter((each) => API_NAMES[each] === name),
 ];
 
-/** An invalid configuration file; the message names the file and each wrong setting. */
+/** A file of settings or a policy that cannot be taken; the message names the file, and each wrong setting with its value. */
 export class ConfigError extends Error {
   override name = 'ConfigError';
 }
@@ -202,7 +202,7 @@ export function parseConfig(text: string | undefined, file: string): Config {
   const { settings: given, unknownNames } = settingsOf(text ?? '', file);
   const settings = settingsSchema.safeParse(given);
   if (!settings.success) {
-    const wrong = settings.error.issues.map((issue) => `${issue.path.join('.')}: ${issueText(issue)}`);
+    const wrong = settings.error.issues.map((issue) => wrongValue(issue, given));
     throw new ConfigError(`${file}: ${wrong.join('; ')}`);
   }
   const absolute = absoluteFrom(file);

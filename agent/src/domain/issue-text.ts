@@ -28,6 +28,18 @@ export function issueText(issue: z.core.$ZodIssue): string {
   }
 }
 
+/** Values that an error shows; any other, such as an address, may have a secret in it. */
+const SHOWN = /^[\w .-]{1,40}$/;
+
+/** What is wrong in a file: the name of the value, the value, and what it would have to be. */
+export function wrongValue(issue: z.core.$ZodIssue, content: unknown): string {
+  if (issue.path.length === 0) return issueText(issue);
+  let value = content;
+  for (const key of issue.path) value = (value as Record<PropertyKey, unknown> | null | undefined)?.[key];
+  const isShown = typeof value !== 'object' && SHOWN.test(String(value));
+  return `${issue.path.join('.')}${isShown ? ` ${JSON.stringify(value)}` : ''}: ${issueText(issue)}`;
+}
+
 /** The first error of a document that is not YAML, in one line: the lines after it show the place. */
 export function yamlProblem({ errors }: Pick<Document, 'errors'>): string {
   return (errors[0]?.message ?? '').split('\n')[0]?.replace(/:$/, '') ?? '';

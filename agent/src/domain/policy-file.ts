@@ -1,5 +1,6 @@
 import { parseDocument } from 'yaml';
-import { issueText, yamlProblem } from './issue-text.ts';
+import { ConfigError } from './config.ts';
+import { wrongValue, yamlProblem } from './issue-text.ts';
 import { OPEN_POLICY, type Policy, policySchema } from './policy.ts';
 
 /** Allows nothing that a rule could forbid. */
@@ -49,15 +50,14 @@ function memberOf(text: string | undefined, name: string): unknown {
     : undefined;
 }
 
-/** Reads a policy file; throws for one that cannot be read as a whole. */
+/** Reads a policy file; throws ConfigError for one that cannot be read as a whole. */
 export function parsePolicy(text: string | undefined, file: string): Policy {
   if (text === undefined) return OPEN_POLICY;
   const document = parseDocument(text);
-  if (document.errors.length > 0) throw new Error(`${file} is not YAML: ${yamlProblem(document)}`);
-  const policy = policySchema.safeParse(document.toJS() ?? {});
+  if (document.errors.length > 0) throw new ConfigError(`${file} is not YAML: ${yamlProblem(document)}`);
+  const content: unknown = document.toJS() ?? {};
+  const policy = policySchema.safeParse(content);
   if (policy.success) return policy.data;
-  const wrong = policy.error.issues.map((issue) =>
-    [...(issue.path.length > 0 ? [issue.path.join('.')] : []), issueText(issue)].join(': '),
-  );
-  throw new Error(`${file}: ${wrong.join('; ')}`);
+  const wrong = policy.error.issues.map((issue) => wrongValue(issue, content));
+  throw new ConfigError(`${file}: ${wrong.join('; ')}`);
 }

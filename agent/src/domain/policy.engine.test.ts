@@ -8,11 +8,12 @@ import { sampleImage } from '../../../hack/sample.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { Home } from '../_home.ts';
 import { until } from '../engines/_contract.ts';
+import { firstEngine } from '../engines/_outside.ts';
 import { FakeController, type View } from '../link/_fake-controller.ts';
 
 /** The policy file of a machine, read by the agent as a process, with a real engine. */
 
-const engineUrl = inject('engineUrl');
+const engineUrl = firstEngine().url;
 const home = new Home({ engineUrl });
 const at = (path: string) => join(home.folder, path);
 

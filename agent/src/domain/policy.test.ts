@@ -8,6 +8,7 @@ import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import { fileIdentity, followLinks, locate, mountedPlaces, mountsBelow } from '../machine/disk.ts';
 import { makeView } from '../supervise/plan/_util.ts';
 import { PLAIN_PLACES } from './_places.ts';
+import { ConfigError } from './config.ts';
 import { type PathFacts, policySchema, refusal } from './policy.ts';
 import { parsePolicy, strictestReading } from './policy-file.ts';
 
@@ -213,6 +214,13 @@ describe('a bind of the engine socket or of an agent directory is refused', () =
 });
 
 describe('a policy file', () => {
+  test('is refused with the name of each wrong rule, its value, and what is right', () => {
+    const wrong = () => parsePolicy('exec: perhaps\nregistries: [docker.io, 7]\nbindPrefixes: nothing', '/p.yaml');
+    expect(wrong).toThrow(ConfigError);
+    expect(wrong).toThrow(
+      /^\/p\.yaml: bindPrefixes "nothing": must be a list; registries\.1 7: must be text; exec "perhaps"/,
+    );
+  });
   test('with an unknown rule is refused', () =>
     expect(() => parsePolicy('priviledged: false', '/p.yaml')).toThrow(/^\/p\.yaml: unknown rule "priviledged"$/));
   test('that is not YAML is refused', () =>

@@ -30,7 +30,7 @@ test.each<[string, string | undefined, string[]]>([
     'a value that is not valid',
     'statusFrequency: x',
     [
-      `settings: ${FILE}: statusFrequency: must be a number; the former ones stay, and the agent does not start with it`,
+      `settings: ${FILE}: statusFrequency "x": must be a number; the former ones stay, and the agent does not start with it`,
     ],
   ],
   [

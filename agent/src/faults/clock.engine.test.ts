@@ -10,6 +10,7 @@ import type {} from '../../../hack/testing/provided.ts';
 import { Home } from '../_home.ts';
 import { pushVersions, untilRuns, webView } from '../_web.ts';
 import { until } from '../engines/_contract.ts';
+import { firstEngine } from '../engines/_outside.ts';
 import { FakeController, type View } from '../link/_fake-controller.ts';
 
 /** The agent as a process with a wrong wall clock (libfaketime), on a real engine. Its timers are not affected. */
@@ -17,7 +18,7 @@ import { FakeController, type View } from '../link/_fake-controller.ts';
 // Tests wait for conditions, so that they pass on a slow machine.
 vi.setConfig({ testTimeout: 300_000 });
 
-const engineUrl = inject('engineUrl');
+const engineUrl = firstEngine().url;
 const image = (tag: string) => `${new URL(inject('registryUrl')).host}/clock/sample:${tag}`;
 const certificate = (name: string) => readFileSync(join(import.meta.dirname, '../doctor/testdata', name));
 

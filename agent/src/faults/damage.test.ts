@@ -18,7 +18,7 @@ import { generator } from './_random.ts';
  * transaction or no state at all, that its identity is the same, and that running containers are not touched.
  */
 
-const POINTS = Number(process.env.SKERRY_DAMAGE_POINTS ?? 300);
+const POINTS = Number(process.env.SKERRY_DAMAGE_POINTS ?? 100);
 const CRASH_POINTS = Number(process.env.SKERRY_DAMAGE_POINTS ?? 50);
 /** In memory where possible: thousands of databases are written and synced. */
 const base = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'skerry-damage-'));

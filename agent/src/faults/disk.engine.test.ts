@@ -10,6 +10,7 @@ import { Home } from '../_home.ts';
 import { pushVersions, untilRuns, webView } from '../_web.ts';
 import type { Container } from '../engine-port/container.ts';
 import { until } from '../engines/_contract.ts';
+import { firstEngine } from '../engines/_outside.ts';
 import { FakeController, type View } from '../link/_fake-controller.ts';
 import { FilledDisk } from './_filled-disk.ts';
 import { generator } from './_random.ts';
@@ -19,7 +20,7 @@ import { generator } from './_random.ts';
 // Tests wait for conditions, so that they pass on a slow machine.
 vi.setConfig({ testTimeout: 300_000 });
 
-const engineUrl = inject('engineUrl');
+const engineUrl = firstEngine().url;
 const image = (tag: string) => `${new URL(inject('registryUrl')).host}/disk/sample:${tag}`;
 const MiB = 1024 * 1024;
 

@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { pullInsecure } from '../../../hack/engine-api.ts';
 import { freePort } from '../../../hack/ports.ts';
 import type {} from '../../../hack/testing/provided.ts';
-import { EngineObserver, Home, OtherContainer } from '../_home.ts';
+import { Home, OtherContainer } from '../_home.ts';
+import { EngineObserver } from '../_observer.ts';
 import { pushVersions, webView } from '../_web.ts';
 import { until } from '../engines/_contract.ts';
+import { firstEngine, outsideOf } from '../engines/_outside.ts';
 import { FakeController, type View } from '../link/_fake-controller.ts';
 
 /**
@@ -15,7 +16,8 @@ import { FakeController, type View } from '../link/_fake-controller.ts';
  * after each commit of its database.
  */
 
-const engineUrl = inject('engineUrl');
+const on = firstEngine();
+const engineUrl = on.url;
 const registry = new URL(inject('registryUrl')).host;
 const image = (tag: string) => `${registry}/killed/sample:${tag}`;
 const FAILPOINTS = join(import.meta.dirname, '_failpoints.ts');
@@ -24,8 +26,8 @@ const LONG = Boolean(process.env.SKERRY_NIGHTLY);
 let other: OtherContainer;
 beforeAll(async () => {
   await pushVersions(inject('registryUrl'), 'killed/sample', '1', '2');
-  await pullInsecure(engineUrl, image('1'));
-  other = await OtherContainer.start(engineUrl, { name: `skerry-${randomUUID()}`, image: image('1') });
+  await outsideOf(on).pull(image('1'));
+  other = await OtherContainer.start(on, { name: `skerry-${randomUUID()}`, image: image('1') });
 });
 afterAll(() => other?.remove());
 
@@ -34,7 +36,7 @@ class Fixture {
   readonly home = new Home({ engineUrl });
   readonly web = randomUUID();
   readonly api = randomUUID();
-  readonly observer = new EngineObserver(engineUrl, [this.web, this.api]);
+  readonly observer = new EngineObserver(on, [this.web, this.api]);
   readonly ports: number[];
   readonly controller: FakeController;
   #serial = 0;

@@ -4,16 +4,19 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
 import { freePort } from '../../../hack/ports.ts';
 import type {} from '../../../hack/testing/provided.ts';
-import { EngineObserver, Home } from '../_home.ts';
+import { Home } from '../_home.ts';
+import { EngineObserver } from '../_observer.ts';
 import { pushVersions } from '../_web.ts';
 import { TestHub } from '../content/artifacts/_hub.ts';
 import type { Container } from '../engine-port/container.ts';
 import { until } from '../engines/_contract.ts';
+import { firstEngine } from '../engines/_outside.ts';
 import { manifestOf } from '../local/_manifest.ts';
 
 /** Microservices that are deployed on a machine without a controller, on an engine. */
 
-const engineUrl = inject('engineUrl');
+const on = firstEngine();
+const engineUrl = on.url;
 const registry = new URL(inject('registryUrl')).host;
 const image = (tag: string) => `${registry}/own/sample:${tag}`;
 const FAILPOINTS = join(import.meta.dirname, '_failpoints.ts');
@@ -105,7 +108,7 @@ async function killedAtEach({ act, prepare, settle, again = [] }: Change): Promi
   for (let at = 1; ; at += LONG || at < 2 ? 1 : 6) {
     await prepare();
     const uuids = (await home.containers()).map(({ uuid }) => uuid);
-    const observer = new EngineObserver(engineUrl, uuids);
+    const observer = new EngineObserver(on, uuids);
     await observer.read();
     await arm(at);
     const { code, out, err } = await act();

@@ -140,7 +140,7 @@ export class LocalAgent implements AsyncDisposable {
       switchProfile: (profile) => changeProfile(profile, this.writer),
       installCertificate: (text) =>
         installCertificate(text, { config: agent.config, changeSettings: (set) => this.#changeSettings(set) }),
-      reload: () => {},
+      reload: () => this.writer.reload(),
       stop: () => 'leave-running',
       phase: () => this.phase,
     });

@@ -135,6 +135,29 @@ test('an image that cannot be had fails the operation with the reason, and what 
   expect(await deployed(manifestOf('web', 'example/web:2'))).toMatchObject({ status: 'succeeded' });
 });
 
+test('an apply fails without an engine, and waits for the first look at one that is back', async () => {
+  const { supervisor } = local.agent;
+  const held = Promise.withResolvers<void>();
+  const read = engine.containers.bind(engine);
+  const connect = engine.connect.bind(engine);
+  engine.connect = () => Promise.reject(new EngineError('Unavailable', 'gone'));
+  supervisor.reconnect();
+  await until('the loss', () => supervisor.engine.state === 'lost');
+  expect(await deployed(manifestOf('web', 'example/web:1'))).toMatchObject({
+    status: 'failed',
+    error: { message: expect.stringMatching(/EngineUnavailable.*goes on trying/) },
+  });
+  engine.containers = async () => {
+    await held.promise;
+    return read();
+  };
+  engine.connect = connect;
+  await until('the engine', () => supervisor.engine.state === 'connected');
+  const begun = await apply(manifestOf('web', 'example/web:1'));
+  held.resolve();
+  expect(await ended(begun)).toMatchObject({ status: 'succeeded' });
+});
+
 describe('a machine takes no microservice', () => {
   test('against its policy', async () => {
     local.agent.setPolicy({ ...OPEN_POLICY, privileged: false });

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { statSync } from 'node:fs';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { plainView } from '../_web.ts';
 import type { Agent } from '../app.ts';
@@ -86,6 +86,31 @@ describe('access to the local API', () => {
     for (const { name, type } of Object.values(AGENT_METRICS)) expect(page).toContain(`# TYPE ${name} ${type}\n`);
     expect(page).toContain('edge_agent_provisioned 0\n');
     expect(page).toMatch(/edge_agent_controller_connection\{state="NOT_PROVISIONED"\} 1\n/);
+  });
+});
+
+describe('a request to read the settings again', () => {
+  const good = () => readFileSync(local.configFile, 'utf8');
+
+  test.each([
+    ['statusFrequency: 0', /config\.yaml: statusFrequency 0: must be at least 1$/, 5],
+    ['logLevel: LOUD', /config\.yaml: logLevel "LOUD": must be one of DEBUG, INFO, WARN, ERROR$/, 5],
+    // The command cannot tell where its agent is.
+    ['statusFrequency: [', /config\.yaml is not YAML: /, 2],
+  ])('of a file with %s gets 409 with file, setting and value, and changes nothing', async (line, says, exits) => {
+    writeFileSync(local.configFile, `${good()}pruningFrequency: 7\n${line}\n`);
+    const { status, body } = await ask('POST', '/v1/system/reload');
+    expect([status, body.error]).toMatchObject([409, { code: 'CONFLICT', message: expect.stringMatching(says) }]);
+    expect(agent.config.pruningFrequency).toBe(0);
+    const { code, err } = await cli('reload');
+    expect([code, err.split('\n')[0]]).toEqual([exits, expect.stringMatching(says)]);
+  });
+
+  test('shows no wrong address, which may have a password or a key', async () => {
+    writeFileSync(local.configFile, `${good()}logLevel: "https://ann:hidden@example.com/?key=hidden"\n`);
+    const { body } = await ask('POST', '/v1/system/reload');
+    expect(body.error?.message).toMatch(/logLevel: must be one of/);
+    expect(JSON.stringify(body)).not.toContain('hidden');
   });
 });
 

@@ -7,6 +7,7 @@ import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { plainView } from '../_web.ts';
 import { TestHub } from '../content/artifacts/_hub.ts';
 import { makeArtifact } from '../content/artifacts/_machine.ts';
+import { policySchema } from '../domain/policy.ts';
 import { until } from '../engines/_contract.ts';
 import { manifestOf } from '../local/_manifest.ts';
 import { contentOnDisk } from './_content-on-disk.ts';
@@ -178,6 +179,28 @@ describe('models of the machine', () => {
     expect(await local.cli('model', 'pull', 'tiny', '--registry', 'hub')).toMatchObject({
       ...{ code: 2, err: expect.stringContaining('--registry "hub" is not a number') },
     });
+  });
+
+  test('come from registries alone that the policy of the machine names, and stay when it names theirs no more', async () => {
+    const name = (...registries: string[]) => local.agent.setPolicy(policySchema.parse({ registries }));
+    const says = /policy of this machine takes nothing from the host of the registry 4/;
+    const byName = { name: 'tiny', repo: 'team/tiny', registryId: 4 };
+    name('registry.example');
+    await refused(apply('models', model()), 400, says);
+    await refused(local.ask('POST', '/v1/models:pull', byName), 400, says);
+    await refused(local.ask('GET', '/v1/models/tiny'), 404, /no model "tiny"/);
+    expect(hub.requests).toEqual([]);
+    name('registry.example', new URL(hub.url).host);
+    expect(await pulls(apply('models', model()))).toMatchObject({ status: 'succeeded' });
+    name('registry.example');
+    const asked = hub.requests.length;
+    const { operationId } = await data(local.ask('POST', '/v1/models:pull', { name: 'tiny' }));
+    expect(await ended('/v1/models:pull', operationId)).toMatchObject({
+      status: 'failed',
+      error: { message: expect.stringMatching(/^the machine takes nothing from/) },
+    });
+    expect((await item('tiny')).data).toMatchObject({ state: 'Ready' });
+    expect(hub.requests).toHaveLength(asked);
   });
 
   test('are not pulled twice at once, and are not removed meanwhile', async () => {

@@ -7,7 +7,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { findEngine, type Engine as PrivateEngine, removeEngineData } from '../../../hack/engine.ts';
 import { pushImage } from '../../../hack/image.ts';
 import { programFiles, shellImage } from '../../../hack/shell-image.ts';
 import type {} from '../../../hack/testing/provided.ts';
@@ -17,6 +16,7 @@ import { parseConfig } from '../domain/config.ts';
 import type { CompleteEngine } from '../engine-port/engine.ts';
 import { cleanUp, until } from '../engines/_contract.ts';
 import { suiteEngines } from '../engines/_outside.ts';
+import { type OwnTestEngine, startOwnEngine } from '../engines/_private.ts';
 import { openEngine } from '../engines/open.ts';
 import { FakeController } from '../link/_fake-controller.ts';
 import { systemClock } from '../machine/clock.ts';
@@ -119,7 +119,7 @@ async function startAgent(url: string) {
 const outOf = (messages: readonly ExecText[], stream = 'stdout') =>
   messages.flatMap((each) => (each.stream === stream ? [each.line] : [])).join('');
 
-for (const { kind, url } of suiteEngines())
+for (const { kind, url } of inject('everyEngine'))
   describe(kind, () => {
     let local: Awaited<ReturnType<typeof startAgent>>;
     beforeAll(async () => {
@@ -236,20 +236,14 @@ for (const { kind, url } of suiteEngines())
     }, 60_000);
   });
 
-for (const { kind } of inject('engines'))
+for (const { kind } of suiteEngines())
   describe.runIf(NIGHTLY)(`${kind} that is killed`, () => {
     const started = new AsyncDisposableStack();
-    let own: PrivateEngine;
+    let own: OwnTestEngine;
     let local: Awaited<ReturnType<typeof startAgent>>;
 
     beforeAll(async () => {
-      const folder = mkdtempSync(join(tmpdir(), 'skerry-session-engine-'));
-      own = await findEngine({ dir: join(folder, 'engine'), kind, alwaysPrivate: true });
-      started.defer(async () => {
-        await own.stop();
-        removeEngineData(join(folder, 'engine'));
-        rmSync(folder, { recursive: true, force: true });
-      });
+      own = started.use(await startOwnEngine(kind));
       local = started.use(await startAgent(own.url));
     }, 120_000);
     afterAll(() => started.disposeAsync(), 60_000);

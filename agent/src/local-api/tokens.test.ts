@@ -239,6 +239,36 @@ describe('the command line', () => {
     expect(await status(tokenOf(db))).toBe(200);
   });
 
+  test('ends a token and the tokens of a subject in one call, and no others', async () => {
+    const [byId, bySubject] = [tokenOf(web), tokenOf(db)];
+    const { jti } = local.agent.tokens.verify(byId) ?? {};
+    const done = await local.cli(
+      'auth',
+      'revoke',
+      `${jti}`,
+      '--subject',
+      'system:serviceaccount:shop:db',
+      '-o',
+      'json',
+    );
+    expect(done.code).toBe(0);
+    expect(JSON.parse(done.out)).toEqual({ status: 'ok', adminTokenRenewed: false, keyReplaced: false });
+    const later = [tokenOf(web), tokenOf(db)];
+    expect(await Promise.all([byId, bySubject, ...later].map(status))).toEqual([401, 401, 200, 200]);
+    expect(await local.cli('auth', 'revoke', '--subject', 'system:serviceaccount:shop:nobody')).toMatchObject({
+      code: 0,
+    });
+    expect(await Promise.all(later.map(status))).toEqual([200, 200]);
+  });
+
+  test('ends its own admin token, and the next command has another one', async () => {
+    const { jti } = local.agent.tokens.verify(adminToken()) ?? {};
+    const former = adminToken();
+    expect(await local.cli('auth', 'revoke', `${jti}`)).toMatchObject({ code: 0, out: 'Revoked\n' });
+    expect(await status(former)).toBe(401);
+    expect((await local.cli('auth', 'tokens')).out).toMatch(/system:agentadmin:/);
+  });
+
   test('ends all tokens of a subject, and needs an id or a subject', async () => {
     const token = tokenOf(db);
     expect(await local.cli('auth', 'revoke')).toMatchObject({

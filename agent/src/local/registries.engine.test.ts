@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { REGISTRY_USERS, type Registry } from '../../../hack/registry.ts';
-import type {} from '../../../hack/testing/provided.ts';
 import { createAgentFixture, startTestRegistries, type TestRegistries } from '../content/registries/_registries.ts';
 import { until } from '../engines/_contract.ts';
+import { suiteEngines } from '../engines/_outside.ts';
 import { manifestOf } from './_manifest.ts';
 import { readRegistryManifest } from './content-manifests.ts';
 import { readMicroserviceManifest } from './manifest.ts';
@@ -32,7 +32,7 @@ const withPassword = (given: string) =>
     }),
   );
 
-for (const { kind, url } of inject('engines'))
+for (const { kind, url } of suiteEngines())
   describe(kind, () => {
     test('a microservice of the machine runs from a private registry of the machine, once its password is right', async () => {
       await using fixture = await createAgentFixture(url);

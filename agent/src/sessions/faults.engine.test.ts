@@ -1,18 +1,15 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { findEngine, type Engine as PrivateEngine, removeEngineData } from '../../../hack/engine.ts';
-import { callEngine } from '../../../hack/engine-api.ts';
 import { pushImage } from '../../../hack/image.ts';
 import { shellImage } from '../../../hack/shell-image.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import { startStack } from '../../../src/sessions/_stack.ts';
 import { FRAME_TYPES as T } from '../../../src/wire/frames.ts';
 import type { Container } from '../engine-port/container.ts';
-import type { DockerApiKind } from '../engine-port/facts.ts';
+import type { CompleteEngine } from '../engine-port/engine.ts';
 import { cleanUp, findContainer, INSTANCE, makeSpec, prepare, until } from '../engines/_contract.ts';
-import { DockerEngine } from '../engines/docker/engine.ts';
+import { outsideOf, suiteEngines, type TestEngine } from '../engines/_outside.ts';
+import { type OwnTestEngine, startOwnEngine } from '../engines/_private.ts';
+import { openEngine } from '../engines/open.ts';
 import { ownLimits } from '../machine/machine.ts';
 import { startSessions } from './_agent.ts';
 
@@ -23,12 +20,12 @@ const SLOW = 60_000;
 
 const NIGHTLY = process.env.SKERRY_NIGHTLY !== undefined;
 
-for (const { kind } of inject('engines')) describe.runIf(NIGHTLY)(kind, () => faults(kind));
+for (const { kind } of suiteEngines()) describe.runIf(NIGHTLY)(kind, () => faults(kind));
 
-function faults(kind: DockerApiKind): void {
+function faults(kind: TestEngine['kind']): void {
   const started = new AsyncDisposableStack();
-  let own: PrivateEngine;
-  let engine: DockerEngine;
+  let own: OwnTestEngine;
+  let engine: CompleteEngine;
   let id: string;
   let container: Container | undefined;
   let stack: Awaited<ReturnType<typeof startStack>>;
@@ -38,15 +35,9 @@ function faults(kind: DockerApiKind): void {
   };
 
   beforeAll(async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'skerry-session-faults-'));
     await pushImage(inject('registryUrl'), 'sessions/shell', '1', shellImage());
-    own = await findEngine({ dir: join(folder, 'engine'), kind, alwaysPrivate: true });
-    started.defer(async () => {
-      await own.stop();
-      removeEngineData(join(folder, 'engine'));
-      rmSync(folder, { recursive: true, force: true });
-    });
-    engine = new DockerEngine({ url: own.url, instance: INSTANCE });
+    own = started.use(await startOwnEngine(kind));
+    engine = openEngine({ url: own.url, instance: INSTANCE });
     const facts = await prepare(engine, image);
     stack = started.use(await startStack());
     const commands = ['/bin/sh', '-c', 'echo begun; exec sleep 3600'];
@@ -72,7 +63,8 @@ function faults(kind: DockerApiKind): void {
   test('a terminal ends with the run of its container, in words; a followed log continues with the next run', async () => {
     const [user, log] = [await terminal(), await stack.user(`/microservices/${stack.web}/logs`)];
     await log.until('LOG_LINE begun', SLOW);
-    await callEngine(own.url, 'POST', `/containers/${id}/restart?t=0`);
+    await outsideOf(own).stop(id);
+    await engine.start(id);
     expect((await user.closed).code).toBe(1000);
     expect(user.seen.at(-1)).toMatch(/^CLOSE /);
     await until('the line of the next run', () => log.seen.filter((one) => one === 'LOG_LINE begun').length === 2);

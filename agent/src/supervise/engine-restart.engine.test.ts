@@ -1,7 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { findEngine, type Engine as PrivateEngine, removeEngineData } from '../../../hack/engine.ts';
 import { pushImage } from '../../../hack/image.ts';
 import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
@@ -10,7 +8,9 @@ import { temporaryFolder } from '../../../testing/temporary-folder.ts';
 import { createTestAgent, runAgent } from '../_agent.ts';
 import type { Agent } from '../app.ts';
 import { until } from '../engines/_contract.ts';
-import { DockerEngine } from '../engines/docker/engine.ts';
+import { suiteEngines } from '../engines/_outside.ts';
+import { type OwnTestEngine, startOwnEngine } from '../engines/_private.ts';
+import { openEngine } from '../engines/open.ts';
 import { FakeController } from '../link/_fake-controller.ts';
 import { bufferedSink, createLog } from '../machine/log.ts';
 import { localMachine } from '../machine/machine.ts';
@@ -19,13 +19,13 @@ import { memoryDatabase } from '../state/database.ts';
 
 /** An engine ends and starts again: no crash is counted, and all microservices run again. */
 
-for (const { kind } of inject('engines'))
+for (const { kind } of suiteEngines())
   describe(kind, () => {
     const folder = temporaryFolder();
     let endAgent: () => Promise<void>;
     const uuid = randomUUID();
     const lines: string[] = [];
-    let engine: PrivateEngine;
+    let engine: OwnTestEngine;
     let controller: FakeController;
     let agent: Agent;
     let external: number;
@@ -33,7 +33,7 @@ for (const { kind } of inject('engines'))
     const identity = memoryIdentity();
 
     beforeAll(async () => {
-      engine = await findEngine({ dir: join(folder, 'engine'), kind, alwaysPrivate: true });
+      engine = await startOwnEngine(kind);
       const { reference } = await pushImage(inject('registryUrl'), 'restart/sample', '1', await sampleImage());
       external = await freePort();
       controller = await new FakeController().listen();
@@ -58,8 +58,7 @@ for (const { kind } of inject('engines'))
       await agent.supervisor.until(() => agent.supervisor.containers.length === 0, 30_000);
       await endAgent();
       await controller.close();
-      await engine.stop();
-      removeEngineData(join(folder, 'engine'));
+      await engine[Symbol.asyncDispose]();
     });
 
     /** Starts an agent with the database and identity of the last one. */
@@ -70,7 +69,7 @@ for (const { kind } of inject('engines'))
           bufferedSink('INFO', 100, (line) => void lines.push(line)),
           Date.now,
         ),
-        engine: (instance) => new DockerEngine({ url: engine.url, instance }),
+        engine: (instance) => openEngine({ url: engine.url, instance }),
         database,
         identity,
         machine: localMachine(folder),
@@ -103,7 +102,7 @@ for (const { kind } of inject('engines'))
 
     for (const [how, end] of [
       ['killed', () => engine.kill()],
-      ['stopped cleanly', () => engine.stop()],
+      ['stopped cleanly', () => engine.halt()],
     ] as const)
       test(`when the engine is ${how}, neither its end nor that of its containers counts as a crash`, async () => {
         const before = agent.supervisor.containers[0];
@@ -125,8 +124,9 @@ for (const { kind } of inject('engines'))
           const { step, reasonCode, level } = JSON.parse(line) as Record<string, string>;
           return step === 'start' && level === 'INFO' ? [reasonCode] : [];
         });
-        // Containers of podman are not its children: they run on when it is killed.
-        expect([...new Set(reasons)]).toEqual(kind === 'podman' && how === 'killed' ? [] : ['EngineRestarted']);
+        // Containers of podman are not its children: they run on when it is killed. The agent's own engine never ends them.
+        const runOn = kind === 'embedded' || (kind === 'podman' && how === 'killed');
+        expect([...new Set(reasons)]).toEqual(runOn ? [] : ['EngineRestarted']);
         expect(controller.said.engineError).toBe('');
       });
 
@@ -139,7 +139,7 @@ for (const { kind } of inject('engines'))
         controller.change({ microservices: [...microservices, slow] });
         await until('both', () => controller.microservice(slow.uuid)?.status === 'RUNNING');
         lines.length = 0;
-        await engine.stop();
+        await engine.halt();
         await until('the loss to be seen', () => agent.supervisor.engine.state === 'lost');
         expect(lines.filter((line) => line.includes('Starting the container'))).toEqual([]);
         await engine.start();

@@ -2,12 +2,12 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
-import { pullInsecure } from '../../../../hack/engine-api.ts';
 import { freePort } from '../../../../hack/ports.ts';
 import type {} from '../../../../hack/testing/provided.ts';
 import { Home } from '../../_home.ts';
 import { pushVersions, webView } from '../../_web.ts';
 import { until } from '../../engines/_contract.ts';
+import { outsideOf, suiteEngines } from '../../engines/_outside.ts';
 import { FakeController } from '../../link/_fake-controller.ts';
 import { TestHub } from './_hub.ts';
 import { makeArtifact } from './_machine.ts';
@@ -16,13 +16,13 @@ import { makeArtifact } from './_machine.ts';
 
 const registry = new URL(inject('registryUrl')).host;
 const image = `${registry}/artifacts/sample:1`;
-const ENGINES = inject('engines');
+const ENGINES = suiteEngines();
 let hub: TestHub;
 
 beforeAll(async () => {
   hub = await TestHub.start();
   await pushVersions(inject('registryUrl'), 'artifacts/sample', '1');
-  for (const { url } of ENGINES) await pullInsecure(url, image);
+  for (const each of ENGINES) await outsideOf(each).pull(image);
 });
 afterAll(() => hub?.[Symbol.asyncDispose]());
 

@@ -2,28 +2,27 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { callEngine } from '../../../../hack/engine-api.ts';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { saveImage } from '../../../../hack/image.ts';
 import { REGISTRY_USERS, type Registry } from '../../../../hack/registry.ts';
 import { sampleImage } from '../../../../hack/sample.ts';
-import type {} from '../../../../hack/testing/provided.ts';
 import { readTar } from '../../../../src/lib/tar/read.ts';
 import { makeTar } from '../../../../src/lib/tar/write.ts';
 import { until } from '../../engines/_contract.ts';
+import { outsideOf, suiteEngines } from '../../engines/_outside.ts';
+import { type OwnTestEngine, startOwnEngine } from '../../engines/_private.ts';
 import type { PlainFile } from '../../machine/plain-file.ts';
 import {
   type AgentFixture,
   createAgentFixture,
   type RegistryProxy,
   sampleView,
-  startEngine,
   startRegistryProxy,
   startTestRegistries,
   type TestRegistries,
 } from '../registries/_registries.ts';
 
-/** Images of docker and podman by hand: a registry with an authority of its own and a password, and archives. */
+/** Images of engines by hand: a registry with an authority of its own and a password, and archives. */
 
 const { password } = REGISTRY_USERS.limpet;
 const base64 = (text: string) => Buffer.from(text).toString('base64');
@@ -57,8 +56,9 @@ async function ociOnly(bytes: Buffer): Promise<Buffer> {
 
 const never = () => new AbortController().signal;
 
-for (const { kind, url } of inject('engines'))
-  describe(kind, () => {
+for (const tested of suiteEngines())
+  describe(tested.kind, () => {
+    const { kind, url } = tested;
     let fixture: AgentFixture;
     beforeAll(async () => {
       fixture = await createAgentFixture(url);
@@ -159,15 +159,14 @@ for (const { kind, url } of inject('engines'))
     test('an image of a container of somebody else, which only exists, is not removed', async () => {
       const { agent, engine } = fixture;
       const [loaded] = await load(saveImage(await image('foreign'), name));
-      const other = { Image: name, Cmd: ['/sample'] };
-      const path = `/containers/create?name=other-${kind}`;
-      const { Id } = await callEngine<{ Id: string }>(url, 'POST', path, other);
+      const outside = outsideOf(tested);
+      const id = await outside.make({ name: `other-${kind}`, image: name });
       try {
         const removal = agent.images.remove(loaded?.id ?? '');
         await expect(removal).rejects.toMatchObject({ details: { containers: [`other-${kind}`] } });
         expect(await engine.image(name)).toBe(loaded?.id);
       } finally {
-        await callEngine(url, 'DELETE', `/containers/${Id}?force=1`);
+        await outside.remove(id);
       }
       expect(await agent.images.remove(loaded?.id ?? '')).toContain(loaded?.id);
     });
@@ -182,13 +181,13 @@ for (const { kind, url } of inject('engines'))
     });
   });
 
-const ENDINGS = inject('engines').filter(({ kind }) => kind === 'docker' || process.env.SKERRY_NIGHTLY);
+const ENDINGS = suiteEngines().filter(({ kind }) => kind === 'docker' || process.env.SKERRY_NIGHTLY);
 describe.each(ENDINGS)('an engine that is killed: $kind', ({ kind }) => {
-  let engine: Awaited<ReturnType<typeof startEngine>>;
+  let engine: OwnTestEngine;
   let fixture: AgentFixture;
   let plain: RegistryProxy;
   beforeAll(async () => {
-    engine = await startEngine(kind);
+    engine = await startOwnEngine(kind);
     fixture = await createAgentFixture(engine.url);
     plain = await startRegistryProxy(registries.network.outside[0] as string, await registries.registry(5001));
     const { agent } = fixture;

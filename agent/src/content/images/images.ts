@@ -164,7 +164,7 @@ export class Images {
   #connected(): ImagesDependencies {
     const connection = this.#deps.connection();
     if ('engine' in connection) return this.#deps;
-    throw new AgentError('UNAVAILABLE', `the container engine is ${connection.problem}`);
+    throw new AgentError('UNAVAILABLE', `the container engine is not connected: ${connection.problem}`);
   }
 }
 

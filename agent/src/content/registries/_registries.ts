@@ -6,14 +6,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createNetwork, type EdgeNetwork } from '../../../../e2e/_network.ts';
 import { type Certificate, makeCertificate } from '../../../../hack/certificate.ts';
-import { startContainerd } from '../../../../hack/containerd.ts';
-import {
-  type EngineKind,
-  type EngineOptions,
-  findEngine,
-  type Engine as PrivateEngine,
-  removeEngineData,
-} from '../../../../hack/engine.ts';
 import { pushImage } from '../../../../hack/image.ts';
 import { type Registry, type RegistryOptions, startRegistry } from '../../../../hack/registry.ts';
 import { sampleImage } from '../../../../hack/sample.ts';
@@ -64,41 +56,6 @@ export async function startTestRegistries(): Promise<TestRegistries> {
       );
     },
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
-  };
-}
-
-/** A private engine of one kind, and a client of it. */
-export async function startEngine(
-  kind: EngineKind,
-  options: Partial<EngineOptions> = {},
-): Promise<PrivateEngine & { folder: string }> {
-  const folder = mkdtempSync(join(tmpdir(), `skerry-${kind}-`));
-  const dir = join(folder, 'engine');
-  // Docker would repeat a broken download for most of a minute before it reports it.
-  const args = kind === 'docker' ? ['--max-download-attempts', '1'] : [];
-  const engine = await findEngine({ dir, kind, alwaysPrivate: true, args, ...options });
-  return {
-    ...engine,
-    folder,
-    async [Symbol.asyncDispose]() {
-      await engine.stop();
-      removeEngineData(dir);
-      rmSync(folder, { recursive: true, force: true });
-    },
-  };
-}
-
-/** An engine of any kind, with nothing but its URL. */
-export async function startAnyEngine(kind: EngineKind | 'embedded'): Promise<{ url: string } & AsyncDisposable> {
-  if (kind !== 'embedded') return startEngine(kind);
-  const dir = mkdtempSync(join(tmpdir(), 'skerry-embedded-'));
-  const { url, stop } = await startContainerd({ dir });
-  return {
-    url,
-    async [Symbol.asyncDispose]() {
-      await stop();
-      rmSync(dir, { recursive: true, force: true });
-    },
   };
 }
 
@@ -219,7 +176,7 @@ export interface RegistryProxy extends AsyncDisposable {
 type ProxyFault = 'answered' | ((piece: Buffer, index: number) => Promise<Buffer | undefined> | Buffer | undefined);
 
 /** A proxy without TLS in front of a registry, at an address of this machine. */
-export async function startRegistryProxy(address: string, registry: Registry): Promise<RegistryProxy> {
+export async function startRegistryProxy(address: string, registry: Pick<Registry, 'url'>): Promise<RegistryProxy> {
   const server = createServer((incoming, outgoing) => {
     const path = incoming.url ?? '';
     proxy.requests.push({ path, authorization: incoming.headers.authorization !== undefined, at: performance.now() });

@@ -10,7 +10,6 @@ import { createTestAgent, runAgent } from '../../_agent.ts';
 import type { Container } from '../../engine-port/container.ts';
 import type { CompleteEngine } from '../../engine-port/engine.ts';
 import { cleanUp, until } from '../../engines/_contract.ts';
-import { suiteEngines } from '../../engines/_outside.ts';
 import { openEngine } from '../../engines/open.ts';
 import { FakeController, type View } from '../../link/_fake-controller.ts';
 import { localMachine } from '../../machine/machine.ts';
@@ -20,7 +19,7 @@ import { mounted } from '../volume-mounts/_mount.ts';
 
 /** Files of the system in containers of real engines: what a process in a container reads, seen through /proc. */
 
-for (const { kind, url } of suiteEngines())
+for (const { kind, url } of inject('everyEngine'))
   describe(kind, () => {
     const folder = temporaryFolder();
     const volumes = join(folder, 'volumes');

@@ -14,7 +14,6 @@ import { createTestAgent } from '../../_agent.ts';
 import type { Container } from '../../engine-port/container.ts';
 import type { CompleteEngine } from '../../engine-port/engine.ts';
 import { cleanUp, until } from '../../engines/_contract.ts';
-import { suiteEngines } from '../../engines/_outside.ts';
 import { openEngine } from '../../engines/open.ts';
 import { FakeController, type View } from '../../link/_fake-controller.ts';
 import { NO_PROCESS } from '../../local-api/_no-process.ts';
@@ -31,7 +30,7 @@ import { mount, mounted } from './_mount.ts';
 
 /** Volume mounts and tokens in containers of real engines: what a process in a container reads, seen through /proc. */
 
-for (const { kind, url } of suiteEngines())
+for (const { kind, url } of inject('everyEngine'))
   describe(kind, () => {
     const folder = temporaryFolder();
     const volumes = join(folder, 'volumes');

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { generator } from '../../faults/_random.ts';
 import { having, VolumeMachine } from './_machine.ts';
 
-const ROUNDS = 1000;
+const ROUNDS = process.env.SKERRY_NIGHTLY ? 1000 : 200;
 const A = 'a'.repeat(8);
 
 /**

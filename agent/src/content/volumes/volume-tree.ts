@@ -77,39 +77,45 @@ export class VolumeTree {
   }
 
   /**
-   * Takes a volume out of use in one step: a directory that is made under its name afterwards is a new one. `decide` is asked at
+   * Takes volumes out of use, each in one step: a directory that is made under its name afterwards is a new one. `decide` is asked at
    * the last moment, with nothing between its answer and the step; where it throws, nothing is done. No link is followed on
-   * the way. Returns where the volume lies now.
+   * the way. Returns where each volume lies now, or why it stays.
    */
-  async take(key: VolumeKey, decide: () => void): Promise<string> {
-    const folder = folderOf(key);
-    const taken = `${TAKEN}${randomBytes(8).toString('hex')}`;
-    await this.#within(folder, (pinned) => {
-      decide();
-      renamePath(join(pinned, key.name), join(pinned, taken));
-    });
-    this.#unfinished.add(folder);
-    return join(this.root, folder, taken);
+  async take(keys: readonly VolumeKey[], decide: (key: VolumeKey) => void): Promise<Map<VolumeKey, TakenVolume>> {
+    const outcomes = new Map<VolumeKey, TakenVolume>();
+    const takeIn = (own: string, key: VolumeKey) => {
+      const taken = `${TAKEN}${randomBytes(8).toString('hex')}`;
+      decide(key);
+      renamePath(join(own, key.name), join(own, taken));
+      this.#unfinished.add(folderOf(key));
+      return { at: join(this.root, folderOf(key), taken) };
+    };
+    for (const [top, inTop] of Map.groupBy(keys, topOf))
+      await settle(inTop, outcomes, () =>
+        // Opened once for all: most of the work is to open directories.
+        this.#withTop(top, async (pinned) => {
+          await inTurns(bunches(inTop), (bunch) =>
+            settle(bunch, outcomes, () =>
+              withDirectory(ownIn(pinned, bunch[0]), async (own) => {
+                for (const key of bunch) await settle([key], outcomes, async () => outcomes.set(key, takeIn(own, key)));
+              }),
+            ),
+          );
+        }),
+      );
+    return outcomes;
   }
 
   /** Gives a volume that was taken its place back. */
   async giveBack(key: VolumeKey, taken: string): Promise<void> {
     const name = taken.slice(taken.lastIndexOf('/') + 1);
-    await this.#within(folderOf(key), (pinned) => renamePath(join(pinned, name), join(pinned, key.name)));
+    await this.#withTop(topOf(key), (pinned) =>
+      withDirectory(ownIn(pinned, key), async (own) => renamePath(join(own, name), join(own, key.name))),
+    );
   }
 
-  async #within<T>(folder: string, act: (pinned: string) => T): Promise<T> {
-    const steps = folder.split('/');
-    const enter = async (path: string): Promise<T> => {
-      const next = steps.shift();
-      return next === undefined ? act(path) : withDirectory(join(path, next), enter);
-    };
-    return withDirectory(this.root, enter);
-  }
-
-  /** Whether something is on its way out. */
-  get isUnfinished(): boolean {
-    return this.#unfinished.size > 0;
+  #withTop<T>(top: string, act: (pinned: string) => Promise<T>): Promise<T> {
+    return withDirectory(this.root, (root) => withDirectory(join(root, top), act));
   }
 
   /** Removes all that was taken, also by an earlier process. Throws the first error; the rest stays for another call. */
@@ -122,32 +128,66 @@ export class VolumeTree {
   async #removeAll(): Promise<void> {
     const errors: unknown[] = [];
     const folders = [...this.#unfinished];
-    await inTurns(folders, async (folder) => {
-      try {
-        await this.#removeIn(folder, folders.length <= AT_ONCE);
-        this.#unfinished.delete(folder);
-      } catch (error) {
-        errors.push(error);
-      }
-    });
-    for (const top of new Set(folders.map((folder) => folder.split('/', 1)[0] ?? '')))
-      await withDirectoryIfAny(join(this.root, top), syncDirectory);
+    const tryTo = (act: () => Promise<unknown>) => act().catch((error: unknown) => errors.push(error));
+    for (const [top, inTop] of Map.groupBy(folders, (folder) => folder.split('/', 1)[0] ?? ''))
+      await tryTo(async () => {
+        const isThere = await withDirectoryIfAny(join(this.root, top), async (pinned) => {
+          await inTurns(inTop, (folder) =>
+            tryTo(async () => {
+              await removeIn(pinned, folder, folders.length <= AT_ONCE);
+              this.#unfinished.delete(folder);
+            }),
+          );
+          await syncDirectory(pinned);
+          return true;
+        });
+        if (!isThere) for (const folder of inTop) this.#unfinished.delete(folder);
+      });
     if (errors.length > 0) throw errors[0];
   }
+}
 
-  /** `isDurable`: what was moved and removed rests on the disk afterwards; of many the last one brings the others with it. */
-  async #removeIn(folder: string, isDurable: boolean): Promise<void> {
-    const [top = '', uuid] = folder.split('/');
-    await withDirectoryIfAny(join(this.root, top), async (pinned) => {
-      if (uuid === undefined) return removeTakenIn(pinned);
-      await withDirectoryIfAny(join(pinned, uuid), async (own) => {
-        await removeTakenIn(own);
-        if (isDurable) await syncDirectory(own);
-      });
-      // A microservice without volumes has no directory.
-      await removeEmptyDirectory(join(pinned, uuid));
-    });
-  }
+/** Where a volume that was taken out of use lies now, or the reason why it stays. */
+export type TakenVolume = { at: string } | { error: unknown };
+
+/**
+ * Removes what was taken in a folder. `isDurable`: what was moved and removed rests on the disk afterwards; of many the last one
+ * brings the others with it.
+ */
+async function removeIn(top: string, folder: string, isDurable: boolean): Promise<void> {
+  const [, uuid] = folder.split('/');
+  if (uuid === undefined) return removeTakenIn(top);
+  await withDirectoryIfAny(join(top, uuid), async (own) => {
+    await removeTakenIn(own);
+    if (isDurable) await syncDirectory(own);
+  });
+  // A microservice without volumes has no directory.
+  await removeEmptyDirectory(join(top, uuid));
+}
+
+/** Does something for volumes; those of them without an outcome get its error. */
+async function settle(
+  keys: readonly VolumeKey[],
+  outcomes: Map<VolumeKey, TakenVolume>,
+  act: () => Promise<unknown>,
+): Promise<void> {
+  await act().catch((error: unknown) => {
+    for (const key of keys) if (!outcomes.has(key)) outcomes.set(key, { error });
+  });
+}
+
+const topOf = ({ uuid }: VolumeKey) => (uuid === null ? SHARED_FOLDER : PRIVATE_FOLDER);
+
+/** The directory of a volume's siblings, in an opened folder of all. */
+const ownIn = (top: string, key: VolumeKey | undefined) => `${top}/${key?.uuid ?? '.'}`;
+
+/** Volumes by the directory that they lie in, few of them together: the steps of one bunch let nothing else have a turn. */
+function bunches(keys: readonly VolumeKey[]): VolumeKey[][] {
+  return [...Map.groupBy(keys, folderOf).values()].flatMap((siblings) =>
+    Array.from({ length: Math.ceil(siblings.length / AT_ONCE) }, (_, n) =>
+      siblings.slice(n * AT_ONCE, (n + 1) * AT_ONCE),
+    ),
+  );
 }
 
 /** The directory of a volume's siblings, below the directory of volumes. */

@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest';
-import { callEngine } from '../../../../hack/engine-api.ts';
 import { pushImage } from '../../../../hack/image.ts';
 import { sampleImage } from '../../../../hack/sample.ts';
 import type {} from '../../../../hack/testing/provided.ts';
@@ -11,7 +10,7 @@ import { silentLog } from '../../../../src/lib/log.ts';
 import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import type { EngineFacts } from '../../engine-port/facts.ts';
 import { cleanUp, makeSpec, prepare } from '../../engines/_contract.ts';
-import { openEngine } from '../../engines/open.ts';
+import { openTestEngine, outsideOf, suiteEngines } from '../../engines/_outside.ts';
 import { FilledDisk } from '../../faults/_filled-disk.ts';
 import { systemClock } from '../../machine/clock.ts';
 import { followLinks, locate, mountsBelow } from '../../machine/disk.ts';
@@ -24,10 +23,11 @@ import { Volumes } from './volumes.ts';
 
 /** Volumes that real containers and the machine have mounted, on every engine. */
 
-for (const { kind, url } of inject('engines'))
-  describe(kind, () => {
+for (const tested of suiteEngines())
+  describe(tested.kind, () => {
+    const outside = outsideOf(tested);
     const instance = randomUUID().replaceAll('-', '');
-    const engine = openEngine({ url, instance });
+    const engine = openTestEngine(tested, instance);
     const folder = temporaryFolder();
     const directory = join(folder, 'volumes');
     let facts: EngineFacts;
@@ -70,13 +70,8 @@ for (const { kind, url } of inject('engines'))
       expect(existsSync(path)).toBe(false);
     }
 
-    const remove = (id: string) => callEngine(url, 'DELETE', `/containers/${id}?force=1`);
     /** Also a container that the test has removed. */
-    const removeAny = (id: string) =>
-      remove(id).then(
-        () => {},
-        () => {},
-      );
+    const removeAny = (id: string) => outside.remove(id).catch(() => {});
 
     /** A container of this agent that has the volume. */
     async function own(): Promise<string> {
@@ -100,9 +95,7 @@ for (const { kind, url } of inject('engines'))
 
     /** A container of somebody else that binds a directory. */
     async function foreign(source: string): Promise<string> {
-      const name = `volumes-${randomUUID()}`;
-      const body = { Image: image, HostConfig: { Binds: [`${source}:/data`] } };
-      const { Id: id } = (await callEngine(url, 'POST', `/containers/create?name=${name}`, body)) as { Id: string };
+      const id = await outside.make({ name: `volumes-${randomUUID()}`, image, source });
       onTestFinished(() => removeAny(id));
       return id;
     }
@@ -113,7 +106,7 @@ for (const { kind, url } of inject('engines'))
       await stays(name);
       await engine.start(id);
       await stays(name);
-      await callEngine(url, 'POST', `/containers/${id}/pause`);
+      await outside.pause(id);
       await stays(name);
       await engine.resume(id);
       await engine.stop(id, 0);
@@ -127,7 +120,7 @@ for (const { kind, url } of inject('engines'))
       async (below) => {
         const id = await foreign(join(path, below));
         await stays(/mounted by the container volumes-/);
-        await callEngine(url, 'DELETE', `/containers/${id}?force=1`);
+        await outside.remove(id);
         await goes();
       },
     );

@@ -328,16 +328,13 @@ export class Volumes implements Part<never> {
     const { log } = this.#deps;
     const failed = new Map<VolumeKey, AgentError>();
     const taken: { key: VolumeKey; at: string }[] = [];
-    for (const key of keys)
-      try {
-        const decide = () => {
-          const refused = refusal(key);
-          if (refused) throw new AgentError('CONFLICT', `nothing was destroyed: ${nameText(key)}: ${refused}`);
-        };
-        taken.push({ key, at: await this.#tree.take(key, decide) });
-      } catch (error) {
-        failed.set(key, destroyError(key, error));
-      }
+    const decide = (key: VolumeKey) => {
+      const refused = refusal(key);
+      if (refused) throw new AgentError('CONFLICT', `nothing was destroyed: ${nameText(key)}: ${refused}`);
+    };
+    for (const [key, outcome] of await this.#tree.take(keys, decide))
+      if ('at' in outcome) taken.push({ key, at: outcome.at });
+      else failed.set(key, destroyError(key, outcome.error));
     // A program that mounted one at that moment has it mounted where it lies now.
     const mountedBy = createMountIndex(this.#mountUses());
     const places = this.#locate(taken.map(({ at }) => at));

@@ -28,11 +28,11 @@ import { otherAddresses, takenBy } from './bridge-addresses.ts';
 import { createBody } from './create-body.ts';
 import { type Dialect, dialectOf } from './dialect.ts';
 import { eachOnce } from './each-once.ts';
-import { errorOf } from './errors.ts';
+import { cutOff, errorOf } from './errors.ts';
 import { endExec, startExec } from './exec.ts';
 import { cdiOf, runtimesOf } from './facts.ts';
 import { followLog } from './follow-log.ts';
-import { countedBytes, layeredBytes } from './image-bytes.ts';
+import { countedBytes, type KnownLayers, layeredBytes } from './image-bytes.ts';
 import { engineLoad } from './load-images.ts';
 import { fullImageId, toLocalImage } from './local-image.ts';
 import { readLogFrames } from './log-frames.ts';
@@ -69,6 +69,7 @@ export class DockerEngine implements CompleteEngine {
   #inspected = new Map<string, { key: string; container: Container }>();
   /** the agent that an image claims to be of, by its id */
   #claims = new Map<string, string | undefined>();
+  readonly #layers: KnownLayers = new Map();
 
   constructor({ url, instance, self, bridgeCidr }: DockerEngineOptions) {
     this.url = url;
@@ -299,7 +300,9 @@ export class DockerEngine implements CompleteEngine {
   }
 
   imageBytes(id: string, signal?: AbortSignal): Promise<number | undefined> {
-    return (this.#dialect.countsShared ? countedBytes : layeredBytes)(this.#api, id, signal);
+    return this.#dialect.countsShared
+      ? countedBytes(this.#api, id, signal)
+      : layeredBytes(this.#api, id, this.#layers, signal);
   }
 
   /**
@@ -439,6 +442,8 @@ export class DockerEngine implements CompleteEngine {
         const action = Action ?? status ?? '';
         yield { containerId, action: ours.get(action) ?? action };
       }
+    } catch (error) {
+      throw cutOff(error, this.url);
     } finally {
       // Events between two connections are lost.
       this.#inspected.clear();

@@ -9,6 +9,14 @@ export function engineUnavailable(error: unknown, url: string): unknown {
   return new EngineError('Unavailable', `the engine at ${url} does not answer: ${error.message}`, { cause: error });
 }
 
+/** An engine that ends in the middle of its events; any other error as it is. */
+export function cutOff(error: unknown, url: string): unknown {
+  if ((error as NodeJS.ErrnoException).code !== 'ECONNRESET') return error;
+  return new EngineError('Unavailable', `the engine at ${url} does not answer: it cut its events off`, {
+    cause: error,
+  });
+}
+
 /** What an answer of the engine that is an error means. */
 export function errorOf(method: string, path: string, status: number, text: string): EngineError {
   const message = messageOf(text) || `${method} ${path}: status ${status}`;

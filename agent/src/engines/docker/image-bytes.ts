@@ -14,20 +14,32 @@ export async function countedBytes(api: DockerApi, id: string, signal?: AbortSig
   return image ? Math.max(0, image.Size - Math.max(0, image.SharedSize)) : 0;
 }
 
+/** The layers of images by their ids: an image never changes, and podman looks at all images for each question about one. */
+export type KnownLayers = Map<string, readonly string[]>;
+
 /**
  * The same for podman, which counts a layer as shared only when one of the images is the base of the other: the layers above those
  * that another image has too. Undefined where podman does not say how large each layer is.
  */
-export async function layeredBytes(api: DockerApi, id: string, signal?: AbortSignal): Promise<number | undefined> {
+export async function layeredBytes(
+  api: DockerApi,
+  id: string,
+  known: KnownLayers,
+  signal?: AbortSignal,
+): Promise<number | undefined> {
   const read = (name: string) =>
     api.call<ImageAnswer | undefined>('GET', `/images/${name}/json`, { signal, tolerate: [404] });
   const image = await read(id);
   if (!image) return 0;
   const layers = image.RootFS?.Layers ?? [];
   let shared = 0;
-  for (const { Id } of await api.call<ImageItem[]>('GET', '/images/json', { signal })) {
-    if (bare(Id) === bare(id)) continue;
-    const others = (await read(Id))?.RootFS?.Layers ?? [];
+  const ids = (await api.call<ImageItem[]>('GET', '/images/json', { signal })).map(({ Id }) => bare(Id));
+  const present = new Set(ids);
+  for (const each of known.keys()) if (!present.has(each)) known.delete(each);
+  for (const each of ids) {
+    if (each === bare(id)) continue;
+    const others = known.get(each) ?? (await read(each))?.RootFS?.Layers ?? [];
+    known.set(each, others);
     const differs = layers.findIndex((layer, index) => layer !== others[index]);
     shared = Math.max(shared, differs < 0 ? layers.length : differs);
   }

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
 import { saveImage } from '../../../../hack/image.ts';
 import { shellImage } from '../../../../hack/shell-image.ts';
 import type {} from '../../../../hack/testing/provided.ts';
@@ -101,6 +102,35 @@ for (const { url } of inject('everyEngine').filter(({ kind }) => kind === 'embed
       await engine.connect();
       const left = (await containerd.call(CRI.listSandboxes, {})).items.map((each) => each.id);
       expect(left).not.toContain(podId);
+    });
+
+    test('a container runs on each runtime that the engine has', async () => {
+      for (const runtime of facts.runtimes) {
+        const id = await make({ runtime, commands: sh('sleep 3000') });
+        await engine.start(id);
+        expect(await printed(id, 'echo here')).toBe('here\n');
+      }
+      await expect(make({ runtime: 'kata' }).then((id) => engine.start(id))).rejects.toThrow(/runtime kata is unknown/);
+    });
+
+    test.runIf(process.env.SKERRY_CONTAINERD)('a container has the devices of CDI that it names', async () => {
+      const specification = {
+        ...{ cdiVersion: '0.5.0', kind: 'skerry.test/lamp' },
+        devices: ['one', 'two'].map((name) => ({
+          name,
+          containerEdits: {
+            env: [`LAMP=${name}`],
+            deviceNodes: [{ path: `/dev/lamp-${name}`, hostPath: '/dev/null' }],
+          },
+        })),
+      };
+      mkdirSync('/var/run/cdi', { recursive: true });
+      const file = `/var/run/cdi/skerry-${instance}.json`;
+      writeFileSync(file, JSON.stringify(specification));
+      onTestFinished(() => rmSync(file));
+      const id = await make({ cdiDevices: ['skerry.test/lamp=two'], commands: sh('sleep 3000') });
+      await engine.start(id);
+      expect(await printed(id, 'echo $LAMP; echo /dev/lamp-*')).toBe('two\n/dev/lamp-two\n');
     });
 
     test('a container that was killed for its memory says so', async () => {

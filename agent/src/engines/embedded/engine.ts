@@ -209,7 +209,8 @@ export class EmbeddedEngine implements CompleteEngine {
       id: createHash('sha256').update(`${this.#instance} ${subnet}`).digest('hex'),
       name,
       gateway,
-      ...(asked && asked !== subnet && { problem: `the network has ${subnet}; bridgeCidr asks for ${asked}` }),
+      ...(asked &&
+        asked !== subnet && { problem: `bridgeCidr ${asked} has no effect: the network ${name} has ${subnet}` }),
     };
   }
 

@@ -3,8 +3,9 @@ import { readTar, TarError } from '../../../../src/lib/tar/read.ts';
 import { formatReference, isReference, parseReference } from '../../domain/reference.ts';
 import { EngineError } from '../../engine-port/error.ts';
 import type { Containerd } from './client.ts';
-import { type WrittenContent, withLease, writeContent } from './content.ts';
+import { readContentDocument, type WrittenContent, withLease, writeContent } from './content.ts';
 import type { ImageStore } from './image-store.ts';
+import { packingOf, unpackedDigest } from './unpacked-digest.ts';
 
 /** The file of an archive that names its images. */
 const LIST = 'manifest.json';
@@ -18,6 +19,8 @@ const CONFIG = 'application/vnd.oci.image.config.v1+json';
 const LAYER = 'application/vnd.oci.image.layer.v1.tar';
 
 interface Stored extends WrittenContent {
+  /** the digest of what its bytes are packed from; undefined where they cannot be unpacked */
+  unpacked: string | undefined;
   /** of the list of images */
   text?: string;
 }
@@ -32,6 +35,7 @@ export async function importArchive(
   await withLease(containerd, async (lease) => {
     const files = await storeFiles(containerd, archive, lease, signal);
     for (const { config, layers, names } of imagesIn(files)) {
+      requireLayers(await readContentDocument(containerd, config.digest, signal), layers);
       const document = manifestOf(config, layers);
       const labels = Object.fromEntries([config, ...layers].map(({ digest }, at) => [`${LABEL}.${at}`, digest]));
       const bytes = Buffer.from(JSON.stringify(document));
@@ -63,9 +67,10 @@ export async function storeFiles(
       if (type !== 'file') continue;
       const kept: Buffer[] = [];
       const isList = name === LIST && size <= DOCUMENT_LIMIT;
-      const pieces = isList ? keeping(content, kept) : content;
-      const written = await writeContent(containerd, pieces, { lease, signal });
-      files.set(name, { ...written, ...(isList && { text: Buffer.concat(kept).toString() }) });
+      const unpacking = unpackedDigest(isList ? keeping(content, kept) : content);
+      const written = await writeContent(containerd, unpacking.pieces(), { lease, signal });
+      const text = isList ? { text: Buffer.concat(kept).toString() } : {};
+      files.set(name, { ...written, unpacked: unpacking.digest(), ...text });
     }
   } catch (error) {
     if (error instanceof TarError)
@@ -128,11 +133,22 @@ const manifestOf = (config: WrittenContent, layers: readonly WrittenContent[]) =
   schemaVersion: 2,
   mediaType: MANIFEST,
   config: { mediaType: CONFIG, digest: config.digest, size: config.size },
-  layers: layers.map(({ digest, size, head }) => ({ mediaType: `${LAYER}${packing(head)}`, digest, size })),
+  layers: layers.map(({ digest, size, head }) => ({ mediaType: `${LAYER}${packingOf(head)}`, digest, size })),
 });
 
-/** How a layer is packed, from its first bytes. */
-function packing(head: Buffer): string {
-  if (head[0] === 0x1f && head[1] === 0x8b) return '+gzip';
-  return head.subarray(0, 4).equals(Buffer.from([0x28, 0xb5, 0x2f, 0xfd])) ? '+zstd' : '';
+/** Throws EngineError Invalid unless the layers are those that the configuration names. */
+function requireLayers(config: unknown, layers: readonly Stored[]): void {
+  const { rootfs } = (config ?? {}) as { rootfs?: { diff_ids?: unknown } };
+  const named = Array.isArray(rootfs?.diff_ids) ? rootfs.diff_ids : [];
+  const wrong = layers.findIndex(({ unpacked }, at) => unpacked === undefined || unpacked !== named[at]);
+  if (wrong >= 0)
+    throw new EngineError(
+      'Invalid',
+      `layer ${wrong + 1} in the archive is not what the configuration of its image names`,
+    );
+  if (layers.length !== named.length)
+    throw new EngineError(
+      'Invalid',
+      `an image in the archive has ${layers.length} layers; its configuration names ${named.length}`,
+    );
 }

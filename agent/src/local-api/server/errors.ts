@@ -1,4 +1,5 @@
 import { AgentError } from '../../domain/agent-error.ts';
+import { ConfigError } from '../../domain/config.ts';
 import { engineTrouble } from '../../domain/engine-trouble.ts';
 
 /** Codes of the local API and their statuses (docs/spec/agent-local-api.md#errors). */
@@ -35,5 +36,7 @@ export function toApiError(error: unknown): LocalApiError | undefined {
   if (error instanceof LocalApiError) return error;
   const known = error instanceof AgentError ? error : engineTrouble(error);
   if (known) return new LocalApiError(known.code, known.message, known.details);
+  // The request is right, and the files of the machine are not.
+  if (error instanceof ConfigError) return new LocalApiError('CONFLICT', error.message);
   return undefined;
 }

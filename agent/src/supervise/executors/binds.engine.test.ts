@@ -9,31 +9,25 @@ import type { VolumeMapping } from '../../../../src/api/container/index.ts';
 import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import { createTestAgent, runAgent } from '../../_agent.ts';
 import { policySchema } from '../../domain/policy.ts';
+import type { CompleteEngine } from '../../engine-port/engine.ts';
 import { cleanUp, until } from '../../engines/_contract.ts';
-import { DockerEngine } from '../../engines/docker/engine.ts';
+import { openTestEngine } from '../../engines/_outside.ts';
 import { FakeController, type View } from '../../link/_fake-controller.ts';
 import { fileIdentity, followLinks, locate, mountedPlaces, mountsBelow } from '../../machine/disk.ts';
 import { localMachine } from '../../machine/machine.ts';
 
 /** A path that is exchanged between the check and the mount must not give a container access. */
 
-for (const { kind, url } of inject('engines'))
-  describe(kind, () => {
+for (const tested of inject('everyEngine'))
+  describe(tested.kind, () => {
     const folder = temporaryFolder();
     const at = (path: string) => join(folder, path);
     let end: () => Promise<void>;
     /** done between the check and the start */
     let between = () => {};
-    let engine: DockerEngine;
+    let engine: CompleteEngine;
     let controller: FakeController;
     let image: string;
-
-    class Exchanging extends DockerEngine {
-      override async start(id: string, signal?: AbortSignal): Promise<void> {
-        between();
-        await super.start(id, signal);
-      }
-    }
 
     beforeAll(async () => {
       ({ reference: image } = await pushImage(inject('registryUrl'), 'binds/sample', '1', await sampleImage()));
@@ -42,7 +36,12 @@ for (const { kind, url } of inject('engines'))
       const agent = createTestAgent({
         folder: at('agent'),
         engine: (instance) => {
-          engine = new Exchanging({ url, instance });
+          engine = openTestEngine(tested, instance);
+          const start = engine.start.bind(engine);
+          engine.start = async (id, signal) => {
+            between();
+            await start(id, signal);
+          };
           return engine;
         },
         machine: localMachine(folder),

@@ -9,14 +9,13 @@ import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import type { EngineFacts } from '../../engine-port/facts.ts';
 import { cleanUp, findContainer, makeSpec, prepare, until } from '../../engines/_contract.ts';
 import type { Seen } from '../../engines/_contract-row.ts';
-import { suiteEngines } from '../../engines/_outside.ts';
 import { openEngine } from '../../engines/open.ts';
 import { ownLimits } from '../../machine/machine.ts';
 import { prepareMounts } from './mounts.ts';
 
 /** Two users of one shared volume, on every engine. */
 
-for (const { kind, url } of suiteEngines())
+for (const { kind, url } of inject('everyEngine'))
   describe(kind, () => {
     const instance = randomUUID().replaceAll('-', '');
     const engine = openEngine({ url, instance });

@@ -1,5 +1,6 @@
 import type { ClientHttp2Session, ClientHttp2Stream, IncomingHttpHeaders } from 'node:http2';
 import { connect } from 'node:net';
+import { drained } from '../../../machine/drained.ts';
 
 /** Calls over one connection to a unix socket, in the form of gRPC: HTTP/2, with each message behind five bytes. */
 
@@ -139,11 +140,7 @@ async function send(stream: ClientHttp2Stream, messages: AsyncIterable<Buffer> |
     if (stream.destroyed) return;
     const header = Buffer.alloc(HEADER);
     header.writeUInt32BE(message.length, 1);
-    if (!stream.write(Buffer.concat([header, message])))
-      await new Promise<void>((resolve) => {
-        stream.once('drain', resolve);
-        stream.once('close', resolve);
-      });
+    if (!stream.write(Buffer.concat([header, message]))) await drained(stream);
   }
   stream.end();
 }

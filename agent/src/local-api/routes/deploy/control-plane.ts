@@ -148,6 +148,7 @@ async function follow(
   const look = () => ({
     row: agent.own.rows.get(uuid),
     status: agent.microservices()?.find(({ id }) => id === uuid),
+    hasEngine: agent.supervisor.engine.state === 'connected',
   });
   const isOver = (): boolean => {
     const progress = look();

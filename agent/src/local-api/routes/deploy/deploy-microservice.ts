@@ -29,6 +29,7 @@ export interface DeployingAgent {
   microservices(): readonly MicroserviceStatus[] | undefined;
   readonly microserviceApplies: Operations<ApplyMembers>;
   readonly supervisor: {
+    readonly engine: { state: 'connected' | 'connecting' | 'lost' };
     record(uuid: string): { failure?: unknown; crash?: unknown } | undefined;
     readonly local: { start(uuid: string): string | undefined };
     until(condition: () => boolean, milliseconds: number, signal?: AbortSignal): Promise<boolean>;
@@ -112,6 +113,7 @@ async function follow(
   const look = (): ApplyProgress => ({
     row: agent.own.rows.get(uuid),
     status: agent.microservices()?.find(({ id }) => id === uuid),
+    hasEngine: agent.supervisor.engine.state === 'connected',
   });
   let failure: unknown;
   const isOver = (): boolean => {

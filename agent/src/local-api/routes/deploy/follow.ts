@@ -12,6 +12,8 @@ export interface ApplyProgress {
   row: LocalRow | undefined;
   /** absent: the supervision has not looked at it yet */
   status: MicroserviceStatus | undefined;
+  /** whether there is an engine that the status can be of; until the first look at one that is back, it says what was before */
+  hasEngine: boolean;
 }
 
 const STAGES: Readonly<Partial<Record<MicroserviceStatus['status'], ApplyStage>>> = {
@@ -26,25 +28,26 @@ const STAGES: Readonly<Partial<Record<MicroserviceStatus['status'], ApplyStage>>
 export const stageOf = ({ status }: ApplyProgress): ApplyStage | undefined => status && STAGES[status.status];
 
 /** States and reasons by which a microservice does not become what was deployed by itself soon. */
-const ENDS: readonly ((status: MicroserviceStatus) => boolean | undefined)[] = [
+const ENDS: readonly ((status: MicroserviceStatus, hasEngine: boolean) => boolean | undefined)[] = [
   ({ status }) => status === 'FAILED' || status === 'STUCK_IN_RESTART' || status === 'RESTARTING',
   // an old container runs on, since the new one cannot be had
   ({ status, reason }) => status === 'RUNNING' && reason !== undefined,
-  ({ reason }) => reason === 'PortTaken' || reason === 'NetworkFailed' || reason === 'EngineUnavailable',
+  ({ reason }) => reason === 'PortTaken' || reason === 'NetworkFailed',
+  ({ reason }, hasEngine) => reason === 'EngineUnavailable' && !hasEngine,
 ];
 
 /**
  * Whether what was deployed runs. Throws an AgentError when that is not to be expected: the row was changed since, or an attempt
  * has failed. Pure.
  */
-export function hasArrived(deployed: LocalRow, { row, status }: ApplyProgress): boolean {
+export function hasArrived(deployed: LocalRow, { row, status, hasEngine }: ApplyProgress): boolean {
   if (!row || row.desiredState === 'deleted') throw new AgentError('CONFLICT', 'it was removed meanwhile');
   if (row.generation !== deployed.generation)
     throw new AgentError('CONFLICT', 'another manifest was applied meanwhile');
   if (row.desiredState === 'stopped') throw new AgentError('CONFLICT', 'it was stopped meanwhile');
   if (!status) return false;
   if (status.status === 'RUNNING' && status.revision === row.view?.revision && !status.reason) return true;
-  if (!ENDS.some((ends) => ends(status))) return false;
+  if (!ENDS.some((ends) => ends(status, hasEngine))) return false;
   const why = status.errorMessage || status.lastError || status.status;
   throw new AgentError('UNAVAILABLE', `${status.reason ?? status.status}: ${why}. The agent goes on trying`);
 }

@@ -1,5 +1,5 @@
 import type { AgentConfig } from '../../../../../src/wire/agent.ts';
-import { AgentError, saving } from '../../../domain/agent-error.ts';
+import { saving } from '../../../domain/agent-error.ts';
 import {
   type Config,
   ConfigError,
@@ -131,7 +131,6 @@ function write(file: string, decide: (text: string | undefined) => string): void
       }),
     );
   } catch (error) {
-    if (refusal instanceof ConfigError) throw new AgentError('CONFLICT', refusal.message, { cause: refusal });
     throw refusal ?? error;
   }
 }

@@ -77,7 +77,7 @@ export async function pruneReport(
   if (STEPS[mode].length > 0 && engine.state !== 'connected')
     throw new LocalApiError(
       'UNAVAILABLE',
-      `nothing was pruned: the container engine is ${engine.error ?? engine.state}`,
+      `nothing was pruned: the container engine is not connected: ${engine.error ?? engine.state}`,
     );
   const { done, errors } = await carryOut(STEPS[mode], agent);
   const [containers, images, models] = (['containers', 'images', 'models'] as const).map(

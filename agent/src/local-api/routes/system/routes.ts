@@ -166,6 +166,7 @@ export const SYSTEM_ROUTES = [
     operation: 'reload',
     summary: 'Reads the settings and the policy again',
     access: 'admin',
+    errors: [409],
     reply: { form: 'envelope', schema: doneReply },
     handler: ({ deps: { reload } }) => {
       reload();

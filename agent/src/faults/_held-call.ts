@@ -1,0 +1,59 @@
+import { DockerEngine } from '../engines/docker/engine.ts';
+import { EmbeddedEngine } from '../engines/embedded/engine.ts';
+
+/**
+ * Holds the agent's own program at a call of its engine, so that a test can end the engine at that moment: `node --import _held-call.ts main.ts start`.
+ *
+ *     parent -> { hold: 'removeImage', when: 'before' }    answered by 'armed'; the next such call says 'held', once
+ *     parent -> 'go'                                       the call goes on
+ *     parent -> { hold: '' }                               no call is held
+ *
+ * Before and after a call the program waits; during a call only its parent knows that it has begun.
+ */
+interface Hold {
+  hold: string;
+  when: 'before' | 'during' | 'after';
+}
+
+let armed: Hold | undefined;
+let release: (() => void) | undefined;
+
+process.on('message', (message: Hold | 'go') => {
+  if (message === 'go') return release?.();
+  armed = message;
+  return message.hold && process.send?.('armed');
+});
+process.channel?.unref();
+
+const isAt = (name: string, when: Hold['when']) => armed?.hold === name && armed.when === when;
+
+function reached(): Promise<void> {
+  armed = undefined;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  release = resolve;
+  process.send?.('held');
+  return promise;
+}
+
+const CALLS = [
+  ...['pull', 'loadImages', 'listImages', 'imageUses', 'imageBytes', 'removeImage', 'allBinds'],
+  ...['create', 'start', 'stop', 'kill', 'rename', 'remove'],
+];
+for (const { prototype } of [DockerEngine, EmbeddedEngine]) {
+  const engine = prototype as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
+  for (const name of CALLS) {
+    const call = engine[name];
+    if (!call) throw new Error(`the engine has no ${name}`);
+    engine[name] = async function (...args) {
+      if (isAt(name, 'before')) await reached();
+      const begun = call.apply(this, args);
+      if (isAt(name, 'during')) void reached();
+      // A call that fails has an end as well, and may have had an effect.
+      try {
+        return await begun;
+      } finally {
+        if (isAt(name, 'after')) await reached();
+      }
+    };
+  }
+}

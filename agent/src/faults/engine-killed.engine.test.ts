@@ -1,0 +1,453 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
+import { callEngine } from '../../../hack/engine-api.ts';
+import { pushImage, saveImage } from '../../../hack/image.ts';
+import { freePort } from '../../../hack/ports.ts';
+import { sampleImage } from '../../../hack/sample.ts';
+import { shellImage } from '../../../hack/shell-image.ts';
+import type {} from '../../../hack/testing/provided.ts';
+import { Home } from '../_home.ts';
+import { pushVersions } from '../_web.ts';
+import { TestHub } from '../content/artifacts/_hub.ts';
+import { type RegistryProxy, startRegistryProxy } from '../content/registries/_registries.ts';
+import type { VolumeClaim } from '../domain/volume.ts';
+import { until } from '../engines/_contract.ts';
+import { type OwnTestEngine, startOwnEngine } from '../engines/_private.ts';
+import { manifestOf } from '../local/_manifest.ts';
+import { CliError, LocalClient } from '../local-api/client.ts';
+
+/**
+ * The engine is killed while it carries out what a person asks of a machine without a controller. Whatever the answer was, nothing that is
+ * wanted is lost, and the wish comes true once the engine is back: by itself where the answer was yes, else when it is asked again. By day
+ * an engine dies in one row of the table; by night in every row.
+ */
+
+const LONG = Boolean(process.env.SKERRY_NIGHTLY);
+const HELD_CALL = join(import.meta.dirname, '_held-call.ts');
+const KEPT = 'what a volume has';
+const API = 'agent.skerry.dev/v1';
+/** The longest time that an answer or an end may take, ms. */
+const ANSWER = 60_000;
+
+type Kind = 'docker' | 'podman' | 'embedded';
+type When = 'before' | 'during' | 'after';
+/** at a call of the engine, at a layer that the registry sends, or at a file that the hub sends */
+type Moment = `${When} ${string}` | 'at a layer' | 'at a file';
+
+interface Operation {
+  operationId: string;
+  status: string;
+  error?: { code: string; message: string };
+}
+
+/** A machine with an engine that can be killed, and the microservice `keep` that nothing may harm. */
+class Killable implements AsyncDisposable {
+  readonly folder = mkdtempSync(join(tmpdir(), 'skerry-engine-killed-'));
+  readonly home: Home;
+  readonly port: number;
+  readonly hub: TestHub;
+  readonly #engine: OwnTestEngine;
+  readonly #proxy: RegistryProxy;
+  #serial = 0;
+  #isAlive = true;
+  /** called when the agent waits at the call that it was told */
+  #onHeld: (() => void) | undefined;
+  /** an image that nothing on this machine has */
+  fresh = '';
+
+  private constructor(engine: OwnTestEngine, proxy: RegistryProxy, hub: TestHub, port: number) {
+    this.home = new Home({ engineUrl: engine.url });
+    this.port = port;
+    this.hub = hub;
+    this.#engine = engine;
+    this.#proxy = proxy;
+  }
+
+  static async start(kind: Kind): Promise<Killable> {
+    const proxy = await startRegistryProxy('127.0.0.1', { url: inject('registryUrl') });
+    const engine = await startOwnEngine(kind, { registry: proxy.host });
+    const machine = new Killable(engine, proxy, await TestHub.start(), await freePort());
+    await machine.home.up({ imports: [HELD_CALL] });
+    machine.home.process?.on('message', (word) => word === 'held' && machine.#onHeld?.());
+    await machine.ready();
+    await machine.deploy('keep', 'keep:1', { volumes: [VOLUME] });
+    writeFileSync(join(await machine.volumeOf('keep'), 'file'), KEPT);
+    const spec = { url: machine.hub.url, id: 4, type: 'hub', private: false };
+    const manifest = JSON.stringify({ apiVersion: API, kind: 'Registry', spec });
+    await machine.call('POST', '/v1/deploy/registries:apply', { form: { manifest } });
+    return machine;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.home.remove();
+    for (const part of [this.#engine, this.#proxy, this.hub]) await part[Symbol.asyncDispose]();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  image = (name: string) => `${this.#proxy.host}/engine-killed/${name}`;
+
+  /** Asks the local API; throws CliError with the code of a refusal. */
+  call<T = unknown>(method: string, path: string, options: Parameters<LocalClient['call']>[2] = {}): Promise<T> {
+    const run = join(this.home.folder, 'run');
+    const places = { socket: join(run, 'api.sock'), tokenFile: join(run, 'token'), configFile: this.home.config };
+    return new LocalClient({ ...places, signal: AbortSignal.timeout(ANSWER) }).call<T>(method, path, options);
+  }
+
+  /** Begins an operation, and has it at its end, which comes. Throws CliError with the code of its failure. */
+  async carryOut(path: string, options: Parameters<LocalClient['call']>[2]): Promise<void> {
+    const begun = await this.call<Operation>('POST', path, options);
+    const now = await until(
+      `the end of ${path}`,
+      async () => {
+        const seen = await this.call<Operation>('GET', `${path}/${begun.operationId}`);
+        return seen.status !== 'running' && seen;
+      },
+      ANSWER,
+    );
+    if (now.error) throw new CliError(now.error.code, now.error.message);
+  }
+
+  /** Applies a manifest. */
+  apply = (kind: string, manifest: string) => this.carryOut(`/v1/deploy/${kind}:apply`, { form: { manifest } });
+  deploy = (name: string, image: string, container: object = {}) =>
+    this.apply('microservices', manifestOf(name, this.image(image), container));
+  web = (version: 1 | 2) => this.deploy('web', `web:${version}`, { ports: [{ internal: 8080, external: this.port }] });
+  pull = () => this.carryOut('/v1/images:pull', { body: { image: this.fresh, async: true } });
+
+  async stateOf(name: string): Promise<string | undefined> {
+    const { items } = await this.call<{ items: { name: string; state: string }[] }>('GET', '/v1/ms');
+    return items.find((each) => each.name === name)?.state;
+  }
+
+  /** The folder of the volume of a microservice of this machine. */
+  async volumeOf(name: string): Promise<string> {
+    const found = (await this.claims()).find(({ consumers }) => consumers.some((each) => each.name === name));
+    if (!found) throw new Error(`${name} has no volume`);
+    return found.hostPath;
+  }
+
+  claims = async () => (await this.call<{ volumes: VolumeClaim[] }>('GET', '/v1/volumes')).volumes;
+  leftClaims = async () => (await this.claims()).filter(({ desired }) => !desired);
+
+  /** Pushes an image that no engine has. */
+  async pushFresh(): Promise<void> {
+    const name = `fresh-${++this.#serial}`;
+    const image = await sampleImage({
+      env: { GREETING: `${this.folder}${name}` },
+      files: [{ path: '/ballast', content: `${this.folder}${name}` }],
+    });
+    await pushImage(inject('registryUrl'), `engine-killed/${name}`, '1', image);
+    this.fresh = this.image(`${name}:1`);
+  }
+
+  async hasImage(reference: string): Promise<boolean> {
+    const { items } = await this.call<{ items: { repository: string; tag: string }[] }>('GET', '/v1/images');
+    return items.some(({ repository, tag }) => `${repository}:${tag}` === reference);
+  }
+
+  /** Kills the engine at a moment; resolves when that is prepared. `begun`: the moment has come. */
+  async killAt(moment: Moment): Promise<{ begun: Promise<void>; killed: Promise<void> }> {
+    const [begun, killed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const kill = async () => {
+      begun.resolve();
+      await this.kill().then(killed.resolve, killed.reject);
+    };
+    if (moment === 'at a layer')
+      this.#proxy.fault = (path) => {
+        if (!path.includes('/blobs/')) return undefined;
+        return async () => {
+          await kill();
+          return undefined;
+        };
+      };
+    else if (moment === 'at a file')
+      this.hub.fault = (path) => {
+        if (path.includes('/resolve/')) void kill();
+        return undefined;
+      };
+    else {
+      const [when, hold] = moment.split(' ');
+      const child = this.home.process;
+      this.#onHeld = () => void kill().then(() => child?.send('go'));
+      const armed = new Promise<void>((done) => child?.once('message', () => done()));
+      child?.send({ hold, when });
+      await armed;
+    }
+    return { begun: begun.promise, killed: killed.promise };
+  }
+
+  async revive(): Promise<void> {
+    this.#proxy.fault = undefined;
+    this.hub.fault = undefined;
+    this.#onHeld = undefined;
+    this.home.process?.send({ hold: '' });
+    if (!this.#isAlive) await this.#engine.start();
+    this.#isAlive = true;
+    await this.ready();
+  }
+
+  async kill(): Promise<void> {
+    this.#isAlive = false;
+    await this.#engine.kill();
+  }
+
+  isReady = () =>
+    callEngine(`unix://${join(this.home.folder, 'run', 'api.sock')}`, 'GET', '/health/ready').then(
+      () => true,
+      () => false,
+    );
+  ready = () => until('the agent to have its engine', this.isReady, ANSWER);
+  lost = () => until('the agent to miss its engine', async () => this.#isAlive || !(await this.isReady()), ANSWER);
+
+  async artifact(kind: 'models' | 'knowledge'): Promise<{ name: string; state: string }> {
+    return this.call('GET', `/v1/${kind}/tiny`);
+  }
+
+  /** What holds at any time once the engine is back. */
+  async holds(): Promise<void> {
+    await until('what is kept to run', async () => (await this.stateOf('keep')) === 'RUNNING', ANSWER);
+    const uuids = (await this.home.containers()).map(({ uuid }) => uuid);
+    expect(uuids).toEqual([...new Set(uuids)]);
+    expect(readFileSync(join(await this.volumeOf('keep'), 'file'), 'utf8')).toBe(KEPT);
+    expect(await this.hasImage(this.image('keep:1'))).toBe(true);
+  }
+}
+
+interface Row {
+  /** Makes the state before. */
+  prepare?(machine: Killable): Promise<unknown>;
+  /** Asks for something; throws where the answer is no. */
+  act(machine: Killable): Promise<unknown>;
+  moments: readonly Moment[];
+  /** Throws unless the wish has come true. */
+  settled(machine: Killable): Promise<unknown>;
+}
+
+const at = (...calls: string[]): Moment[] =>
+  calls.flatMap((call) => (['before', 'during', 'after'] as const).map((when): Moment => `${when} ${call}`));
+
+const VOLUME = { hostDestination: 'data', containerDestination: '/data', accessMode: 'rw', type: 'volume' };
+const pull = (machine: Killable) => machine.pull();
+const imageIs = (isThere: boolean) => async (machine: Killable) =>
+  expect(await machine.hasImage(machine.fresh)).toBe(isThere);
+const loadedName = ({ fresh }: Killable) => fresh.replace(/^[^/]*/, 'registry.example');
+const prune = (path: string) => async (machine: Killable) => {
+  const { errors } = await machine.call<{ errors?: object }>('POST', path);
+  if (errors) throw new CliError('PARTIAL', JSON.stringify(errors));
+};
+/** A microservice that was removed, and whose volume stays. */
+const leaveVolume = async (machine: Killable) => {
+  await machine.deploy('gone', 'web:1', { volumes: [VOLUME] });
+  await machine.call('DELETE', '/v1/ms/gone');
+};
+const noVolumeIsLeft = async (machine: Killable) => expect(await machine.leftClaims()).toEqual([]);
+const deployWeb = (version: 1 | 2) => (machine: Killable) => machine.web(version);
+const removeWeb = (machine: Killable) => machine.call('DELETE', '/v1/ms/web');
+const order = (word: 'start' | 'stop' | 'restart') => (machine: Killable) => machine.call('POST', `/v1/ms/web/${word}`);
+const answers = (version: 1 | 2) => async (machine: Killable) => {
+  const said = async () => (await (await fetch(`http://127.0.0.1:${machine.port}/`)).text()).trim();
+  await until('the answer', async () => (await said()) === `${version}`, ANSWER);
+  await containersAre(2)(machine);
+};
+const containersAre = (count: number) => (machine: Killable) =>
+  until('the containers', async () => (await machine.home.containers()).length === count, ANSWER);
+
+const artifact = (kind: 'Model' | 'Knowledge', path: 'models' | 'knowledge', folder: string): Row => ({
+  prepare: async (machine) => machine.hub.commit(`${folder}/team/tiny`, { 'a.txt': machine.fresh }),
+  act: async (machine) => {
+    const spec = { repo: 'team/tiny', registry: 4, revision: 'main' };
+    const manifest = JSON.stringify({ apiVersion: API, kind, metadata: { name: 'tiny' }, spec });
+    await machine.call('POST', `/v1/deploy/${path}:apply`, { form: { manifest } });
+    await until('the end of the pull', async () => (await machine.artifact(path)).state !== 'Pulling', ANSWER);
+  },
+  moments: ['at a file'],
+  settled: async (machine) => expect(await machine.artifact(path)).toMatchObject({ name: 'tiny', state: 'Ready' }),
+});
+
+const ROWS: Readonly<Record<string, Row>> = {
+  'the pull of an image': { act: pull, moments: [...at('pull'), 'at a layer'], settled: imageIs(true) },
+  'the load of an archive': {
+    act: async (machine) => {
+      const path = join(machine.folder, 'image.tar');
+      writeFileSync(path, saveImage(await sampleImage({ env: { GREETING: machine.fresh } }), loadedName(machine)));
+      await machine.carryOut('/v1/images:load', { body: { path } });
+    },
+    moments: at('loadImages'),
+    settled: async (machine) => expect(await machine.hasImage(loadedName(machine))).toBe(true),
+  },
+  'a prune of images': {
+    prepare: pull,
+    act: prune('/v1/images:prune'),
+    moments: at('imageUses', 'imageBytes', 'removeImage'),
+    settled: imageIs(false),
+  },
+  'a prune of all': {
+    prepare: pull,
+    act: prune('/v1/system/prune?mode=all'),
+    moments: at('imageUses', 'removeImage'),
+    settled: imageIs(false),
+  },
+  'the removal of an image': {
+    prepare: pull,
+    act: (machine) => machine.call('POST', '/v1/images:remove', { body: { selector: machine.fresh } }),
+    moments: at('imageUses', 'listImages', 'removeImage'),
+    settled: imageIs(false),
+  },
+  'a prune of volumes': {
+    prepare: leaveVolume,
+    act: (machine) => machine.call('POST', '/v1/volumes:prune', { body: { yes: true, force: true } }),
+    moments: at('allBinds'),
+    settled: noVolumeIsLeft,
+  },
+  'the removal of volumes': {
+    prepare: leaveVolume,
+    act: async (machine) => machine.call('DELETE', `/v1/volumes/${(await machine.leftClaims())[0]?.uuid}`),
+    moments: at('allBinds'),
+    settled: noVolumeIsLeft,
+  },
+  'a first apply': {
+    prepare: async (machine) => (await machine.stateOf('web')) && removeWeb(machine),
+    act: deployWeb(1),
+    moments: at('create', 'start'),
+    settled: answers(1),
+  },
+  'an apply of another manifest': {
+    prepare: deployWeb(1),
+    act: deployWeb(2),
+    moments: at('create', 'stop', 'start', 'remove'),
+    settled: answers(2),
+  },
+  'the removal of a microservice': {
+    prepare: deployWeb(1),
+    act: removeWeb,
+    moments: at('stop', 'remove'),
+    settled: containersAre(1),
+  },
+  'the stop of a microservice': {
+    prepare: deployWeb(1),
+    act: order('stop'),
+    moments: at('stop'),
+    settled: (machine) => until('STOPPED', async () => (await machine.stateOf('web')) === 'STOPPED', ANSWER),
+  },
+  'the start of a microservice': {
+    prepare: async (machine) => {
+      await machine.web(1);
+      await order('stop')(machine);
+    },
+    act: order('start'),
+    moments: at('start'),
+    settled: answers(1),
+  },
+  'the restart of a microservice': {
+    prepare: deployWeb(1),
+    act: order('restart'),
+    moments: at('stop', 'start'),
+    settled: answers(1),
+  },
+  'the pull of a model': artifact('Model', 'models', 'models'),
+  'the pull of knowledge': artifact('Knowledge', 'knowledge', 'datasets'),
+};
+
+/** The rows of the day. */
+const DAY: Partial<Record<Kind, readonly [string, Moment][]>> = {
+  docker: [['a prune of images', 'during removeImage']],
+  embedded: [['an apply of another manifest', 'after create']],
+};
+
+const casesOf = (kind: Kind): (readonly [string, Moment])[] =>
+  LONG
+    ? Object.entries(ROWS).flatMap(([name, { moments }]) => moments.map((moment) => [name, moment] as const))
+    : [...(DAY[kind] ?? [])];
+
+beforeAll(async () => {
+  await pushVersions(inject('registryUrl'), 'engine-killed/web', '1', '2');
+  const cmd = ['sh', '-c', 'i=0; while :; do i=$((i+1)); echo line $i; sleep 0.2; done'];
+  await pushImage(inject('registryUrl'), 'engine-killed/keep', '1', shellImage({ cmd }));
+});
+
+describe.each(inject('everyEngine').filter(({ kind }) => casesOf(kind).length > 0))('$kind is killed', ({ kind }) => {
+  let machine: Killable;
+  beforeAll(async () => {
+    machine = await Killable.start(kind);
+  }, 120_000);
+  afterAll(() => machine?.[Symbol.asyncDispose](), 60_000);
+
+  test.each(casesOf(kind))('in "%s" %s', { timeout: 240_000 }, async (name, moment) => {
+    const { prepare, act, settled } = ROWS[name] as Row;
+    onTestFinished(() => machine.revive());
+    await machine.pushFresh();
+    await prepare?.(machine);
+    const { begun, killed } = await machine.killAt(moment);
+    const attempt = () =>
+      act(machine).then(
+        () => undefined,
+        (error: CliError) => error,
+      );
+    const acting = attempt();
+    // An answer may come before its last call is over.
+    const inTime = await Promise.race([begun.then(() => true), sleep(ANSWER, false)]);
+    expect(inTime, 'the moment has come').toBe(true);
+    await killed;
+    await Promise.race([machine.lost(), acting]);
+    await machine.revive();
+    const refused = await acting;
+    if (process.env.SKERRY_SHOW)
+      process.stderr.write(`${kind} ${name} ${moment}: ${refused?.code} ${refused?.message}\n`);
+    if (refused) {
+      expect(refused.code).toMatch(/^(UNAVAILABLE|INTERNAL|PARTIAL)$/);
+      expect(refused.message).toMatch(/engine/i);
+      expect([undefined, 'NOT_FOUND']).toContain((await attempt())?.code);
+    }
+    await settled(machine);
+    await machine.holds();
+  });
+
+  describe.runIf(LONG)('beside a stream', () => {
+    /** A command that goes on, and what it has printed. */
+    function begin(...words: string[]) {
+      const main = join(import.meta.dirname, '..', 'main.ts');
+      const child = spawn(process.execPath, [main, ...words, '--config', machine.home.config]);
+      const said = { out: '', err: '' };
+      child.stdout.setEncoding('utf8').on('data', (text: string) => {
+        said.out += text;
+      });
+      child.stderr.setEncoding('utf8').on('data', (text: string) => {
+        said.err += text;
+      });
+      return { child, said, ended: once(child, 'exit') };
+    }
+
+    test('of a log, which goes on', async () => {
+      const { child, said, ended } = begin('ms', 'logs', '--follow', 'keep');
+      await until('lines', () => said.out.includes('line'));
+      await machine.kill();
+      await machine.lost();
+      await machine.revive();
+      await machine.holds();
+      const before = said.out.length;
+      await until(`further lines: ${said.err}`, () => said.out.length > before + 20, 60_000);
+      child.kill('SIGINT');
+      expect(await ended).toEqual([0, null]);
+    }, 120_000);
+
+    test('of a program, which ends in words and without an exit code of its own', async () => {
+      const { child, said, ended } = begin('ms', 'exec', '-i', 'keep', 'cat');
+      child.stdin.write('typed\n');
+      await until('the program', () => said.out.includes('typed'));
+      await machine.kill();
+      await machine.lost();
+      await machine.revive();
+      await machine.holds();
+      const end = await Promise.race([ended, sleep(30_000, undefined)]);
+      if (process.env.SKERRY_SHOW) process.stderr.write(`exec: ${JSON.stringify([end, said])}\n`);
+      expect(end?.[0]).not.toBe(0);
+      expect(said.err).not.toBe('');
+      expect(await machine.home.cli('ms', 'exec', 'keep', 'cat', '/data/file')).toMatchObject({ out: KEPT });
+    }, 120_000);
+  });
+});
