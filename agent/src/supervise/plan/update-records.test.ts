@@ -131,6 +131,28 @@ describe('a container that runs', () => {
     expect(look(makeRecord(entry, { failure }), [running])).toMatchObject({ failure: undefined, lastGood: entry.view });
   });
 
+  test.each([
+    ['a stop while it runs on', 'stop', {}, true],
+    ['a stop once the container runs again', 'stop', { startedAt: NOW - 10 }, false],
+    ['a resume while it is paused', 'resume', { paused: true }, true],
+    ['a resume once it is not', 'resume', {}, false],
+  ] as const)('and serves its entry has the failure of %s: %s', (_name, step, change, isKept) => {
+    const container = makeContainer(entry, { startedAt: NOW - 20_000 });
+    const failure = {
+      step,
+      target,
+      containerId: container.id,
+      count: 1,
+      at: 0,
+      notBefore: NOW + 1000,
+      reason: 'x',
+      message: 'x',
+    };
+    const row = look(makeRecord(entry, { failure }), [container]) ?? makeRecord(entry, {});
+    const next = look({ ...row, failure }, [{ ...container, ...change }]);
+    expect(next?.failure).toEqual(isKept ? failure : undefined);
+  });
+
   test('and serves its entry ends the error of its failed start at once, and the error of a crash stays', () => {
     const failure = {
       step: 'start' as const,

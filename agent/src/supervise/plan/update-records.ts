@@ -2,6 +2,7 @@ import type { Entry, RunEntry } from '../../domain/entry.ts';
 import { jitter, type Random } from '../../domain/jitter.ts';
 import {
   type ExitCause,
+  type Failure,
   type MicroserviceRecord,
   newRecord,
   type Records,
@@ -9,7 +10,7 @@ import {
 } from '../../domain/record.ts';
 import { seenRun } from '../../domain/runs.ts';
 import { type Desired, isMachinesOwn, isUnwanted } from '../../domain/wanted.ts';
-import { type Container, type EngineSnapshot, latestOf, runKey } from '../../engine-port/container.ts';
+import { type Container, type EngineSnapshot, isRunning, latestOf, runKey } from '../../engine-port/container.ts';
 import { backoff, TIMES } from './backoff.ts';
 import { reportedCheck } from './health.ts';
 import { comesFromElsewhere, isImageKnown, servesEntry, targetKey } from './serves.ts';
@@ -98,7 +99,7 @@ function updateRecord(
   const shown = latestOf(containers, next.uuid) ?? containers[0];
   const runs = shown && seenRun(next.runs, shown);
   if (runs !== next.runs) set({ runs });
-  if (running) next = withRunning(next, running, entry, input);
+  if (running) next = withRunning(next, running, containers, entry, input);
   else if (next.live.running) setLive({ running: undefined });
   const ended = running ? undefined : containers.find(({ startedAt }) => startedAt > 0);
   if (ended) next = withExit(next, ended, target, input);
@@ -197,12 +198,14 @@ function adoptImage(
 function withRunning(
   record: MicroserviceRecord,
   running: Container,
+  containers: readonly Container[],
   entry: Entry | undefined,
   input: UpdateInput,
 ): MicroserviceRecord {
   const key = runKey(running);
   let next = record;
-  if (next.live.running?.key !== key) {
+  const isNewRun = next.live.running?.key !== key;
+  if (isNewRun) {
     const since = input.now - Math.max(0, input.wall - running.startedAt);
     const { stopping, startedLocally, ...live } = next.live;
     next = { ...next, live: { ...live, running: { key, since } } };
@@ -212,11 +215,30 @@ function withRunning(
   const duration = input.now - (next.live.running?.since ?? input.now);
   if (next.crash && duration >= TIMES.steady) next = { ...next, crash: undefined };
   if (entry?.kind === 'run' && servesEntry(running, entry, record, input.snapshot)) {
-    if (next.failure && next.failure.step !== 'remove' && next.failure.step !== 'rename') next = withoutFailure(next);
+    if (next.failure && isOverOnceServed(next.failure, containers, isNewRun)) next = withoutFailure(next);
     if (!sameView(next.lastGood, entry.view)) next = { ...next, lastGood: entry.view };
   }
   if (next.error && !next.failure && duration >= TIMES.errorClears) next = { ...next, error: undefined };
   return next;
+}
+
+/**
+ * Whether a failure is over once a container serves the entry. A container that the engine does not stop or resume is as it was: without
+ * its failure the next attempt would come at once, as often as the engine answers.
+ */
+function isOverOnceServed(
+  { step, containerId }: Failure,
+  containers: readonly Container[],
+  isNewRun: boolean,
+): boolean {
+  const about = containers.find(({ id }) => id === containerId);
+  const isOver: Partial<Record<Failure['step'], boolean>> = {
+    stop: isNewRun || !about || !isRunning(about),
+    resume: !about?.paused,
+    remove: false,
+    rename: false,
+  };
+  return isOver[step] ?? true;
 }
 
 function sameView(a: MicroserviceRecord['lastGood'], b: RunEntry['view']): boolean {
