@@ -1,8 +1,9 @@
 import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
-import { type Image, pushImage } from '../../../hack/image.ts';
+import { buildImage, type Image, pushImage, saveImage } from '../../../hack/image.ts';
 import { shellImage } from '../../../hack/shell-image.ts';
 import type {} from '../../../hack/testing/provided.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
@@ -94,6 +95,19 @@ for (const tested of inject('everyEngine'))
       expect(seen).not.toContain('opened');
       expect(seen).toMatch(/CapEff:\s+0+\n/);
       expect(seen).toMatch(/CapBnd:\s+0+\n/);
+    });
+
+    test('an archive with another layer than its configuration names is refused, and leaves no name', async () => {
+      const name = `${new URL(inject('registryUrl')).host}/hostile/loaded:1`;
+      const content = randomBytes(20_000);
+      const archive = saveImage(buildImage({ files: [{ path: '/ballast', content }], compression: 0 }), name);
+      const at = archive.indexOf(content.subarray(0, 100)) + 10_000;
+      archive[at] = (archive[at] ?? 0) ^ 0xff;
+      const bytes = async function* () {
+        yield archive;
+      };
+      await expect(engine.loadImages(bytes())).rejects.toThrow(EngineError);
+      expect(await engine.image(name)).toBeUndefined();
     });
 
     test('an image whose links lead out of it neither writes nor reads there', async () => {

@@ -182,6 +182,8 @@ const ACTS: Record<string, Act> = {
       await outside.run(await outside.make({ name: `copy-${uuid}`, image: image('2'), labels }));
     },
     does: ['stop Duplicate', 'remove Replaced'],
+    // The agent's own engine takes longer to start it than the agent takes to remove it.
+    ...DOCKER_API,
     same: true,
   },
 };
@@ -218,7 +220,7 @@ test('a container that another program changed is restored with a documented rea
     );
   }
   // The second container of the last change was started by another program.
-  expect(observer.doubles.splice(0)).toHaveLength(1);
+  expect(observer.doubles.splice(0)).toHaveLength(on.kind === 'embedded' ? 0 : 1);
 }, 240_000);
 
 describe('something else on the machine has', () => {

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { listenForTest } from '../../../../testing/local-server.ts';
@@ -309,6 +310,19 @@ describe('a relay reports its failure without a secret:', () => {
     expect((await fetchFrom(relay, 'manifests/1')).status).toBe(404);
     expect(relay.failure).toBeUndefined();
   });
+});
+
+test('a relay answers an engine that begins with TLS in HTTP, so that the engine continues without TLS', async () => {
+  const server = await serve((_incoming, outgoing) => outgoing.end());
+  const relay = await relayTo({ host: server.host });
+  const { hostname, port } = new URL(`http://${relay.reference}`);
+  const socket = connect(Number(port), hostname);
+  onTestFinished(() => void socket.destroy());
+  // The beginning of a TLS handshake.
+  socket.write(Buffer.from([0x16, 0x03, 0x01, 0x00, 0x05, 0x01, 0x00, 0x00, 0x01, 0x03]));
+  let answer = '';
+  for await (const piece of socket.setEncoding('latin1')) answer += piece;
+  expect(answer).toMatch(/^HTTP\/1\.1 400 /);
 });
 
 test('errors of the engine name the registry instead of the relay', async () => {

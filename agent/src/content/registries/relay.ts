@@ -50,7 +50,8 @@ export async function openRelay(options: RelayOptions): Promise<Relay> {
   let failure: EngineError | undefined;
 
   const server = createServer((incoming, outgoing) => void respond(incoming, outgoing));
-  server.on('clientError', (_error, socket) => socket.destroy());
+  // containerd 2 begins with TLS, and continues without it where the answer is one of HTTP.
+  server.on('clientError', (_error, socket) => socket.end('HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n'));
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(0, '127.0.0.1', resolve);
