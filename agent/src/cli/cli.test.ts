@@ -98,7 +98,7 @@ test('a command to an agent that does not run says that its file of settings is 
   writeFileSync(join(folder, 'config.yaml'), 'diskDirectory: data\nstatusFrequency: x\n');
   const { code, err } = await cli('status');
   expect(code).toBe(2);
-  expect(err).toMatch(/config\.yaml: statusFrequency: must be a number\nCorrect the file/);
+  expect(err).toMatch(/config\.yaml: statusFrequency "x": must be a number\nCorrect the file/);
 });
 
 test('start beside another agent is a conflict, not an error of the program', async () => {

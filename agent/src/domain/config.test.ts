@@ -43,7 +43,7 @@ describe('a configuration file', () => {
   const wrong: Record<string, [string, RegExp]> = {
     'that is not YAML': ['a: [', /is not YAML: Flow sequence in block collection must [^\n]* at line 1, column 5$/],
     'that is not a map': ['- a', /is not a map/],
-    'with a wrong value': ['statusFrequency: 0', /statusFrequency: /],
+    'with a wrong value': ['statusFrequency: 0', /statusFrequency 0: must be at least 1/],
     'with an engine URL of an unknown scheme': ['containerEngineUrl: /var/run/docker.sock', /begins with unix/],
   };
   for (const [name, [text, says]] of Object.entries(wrong))
