@@ -2,11 +2,11 @@ import { DockerEngine } from '../engines/docker/engine.ts';
 import { EmbeddedEngine } from '../engines/embedded/engine.ts';
 
 /**
- * Holds the agent's own program at a call of its engine, so that a test can end the engine at that moment: `node --import _held-call.ts main.ts start`.
+ * Stops the agent's own program at a call of its engine, so that a test can end the engine at that moment: `node --import _held-call.ts main.ts start`.
  *
- *     parent -> { hold: 'removeImage', when: 'before' }    answered by 'armed'; the next such call says 'held', once
- *     parent -> 'go'                                       the call goes on
- *     parent -> { hold: '' }                               no call is held
+ *     parent -> { hold: 'removeImage', when: 'before' }    answered by 'armed'; the next such call says 'reached', once
+ *     parent -> 'go'                                       the call continues
+ *     parent -> { hold: '' }                               no call is stopped
  *
  * Before and after a call the program waits; during a call only its parent knows that it has begun.
  */
@@ -31,7 +31,7 @@ function reached(): Promise<void> {
   armed = undefined;
   const { promise, resolve } = Promise.withResolvers<void>();
   release = resolve;
-  process.send?.('held');
+  process.send?.('reached');
   return promise;
 }
 

@@ -55,7 +55,7 @@ class Killable implements AsyncDisposable {
   readonly #proxy: RegistryProxy;
   #serial = 0;
   #isAlive = true;
-  /** called when the agent waits at the call that it was told */
+  /** called when the agent waits at the call of the moment */
   #onHeld: (() => void) | undefined;
   /** an image that nothing on this machine has */
   fresh = '';
@@ -73,7 +73,7 @@ class Killable implements AsyncDisposable {
     const engine = await startOwnEngine(kind, { registry: proxy.host });
     const machine = new Killable(engine, proxy, await TestHub.start(), await freePort());
     await machine.home.up({ imports: [HELD_CALL] });
-    machine.home.process?.on('message', (word) => word === 'held' && machine.#onHeld?.());
+    machine.home.process?.on('message', (word) => word === 'reached' && machine.#onHeld?.());
     await machine.ready();
     await machine.deploy('keep', 'keep:1', { volumes: [VOLUME] });
     writeFileSync(join(await machine.volumeOf('keep'), 'file'), KEPT);
@@ -407,8 +407,8 @@ describe.each(inject('everyEngine').filter(({ kind }) => casesOf(kind).length > 
     await machine.holds();
   });
 
-  describe.runIf(LONG)('beside a stream', () => {
-    /** A command that goes on, and what it has printed. */
+  describe.runIf(LONG)('in the middle', () => {
+    /** A command that continues, and its output until now. */
     function begin(...words: string[]) {
       const main = join(import.meta.dirname, '..', 'main.ts');
       const child = spawn(process.execPath, [main, ...words, '--config', machine.home.config]);
@@ -422,7 +422,7 @@ describe.each(inject('everyEngine').filter(({ kind }) => casesOf(kind).length > 
       return { child, said, ended: once(child, 'exit') };
     }
 
-    test('of a log, which goes on', async () => {
+    test('of a log: the log continues', async () => {
       const { child, said, ended } = begin('ms', 'logs', '--follow', 'keep');
       await until('lines', () => said.out.includes('line'));
       await machine.kill();
@@ -435,7 +435,7 @@ describe.each(inject('everyEngine').filter(({ kind }) => casesOf(kind).length > 
       expect(await ended).toEqual([0, null]);
     }, 120_000);
 
-    test('of a program, which goes on with an engine that does not carry its bytes, and else ends in words', async () => {
+    test('of a program: the program continues where the engine does not carry its bytes, and else ends in words', async () => {
       const { child, said, ended } = begin('ms', 'exec', '-i', 'keep', 'cat');
       child.stdin.write('typed\n');
       await until('the program', () => said.out.includes('typed'));
