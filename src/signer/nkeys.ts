@@ -34,7 +34,7 @@ export async function makeNkey(kind: NkeyKind): Promise<Nkey> {
   return { publicKey: remember(seed, publicKeyText(kind, rawPublic(publicKey))), seed };
 }
 
-/** Public keys of the seeds that were made or asked for last: each run of a user asks for its own, and for those of its account. */
+/** Public keys of the seeds that were made or asked for last: each run of a user asks for its own keys, and for the keys of its account. */
 const publicKeys = new Map<string, string>();
 const MOST_PUBLIC_KEYS = 4_096;
 

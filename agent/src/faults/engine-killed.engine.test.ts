@@ -28,7 +28,7 @@ import { CliError, LocalClient } from '../local-api/client.ts';
  */
 
 const LONG = Boolean(process.env.SKERRY_NIGHTLY);
-const HELD_CALL = join(import.meta.dirname, '_held-call.ts');
+const BLOCKED_CALL = join(import.meta.dirname, '_blocked-call.ts');
 const KEPT = 'what a volume has';
 const API = 'agent.skerry.dev/v1';
 /** The longest time that an answer or an end may take, ms. */
@@ -55,8 +55,8 @@ class Killable implements AsyncDisposable {
   readonly #proxy: RegistryProxy;
   #serial = 0;
   #isAlive = true;
-  /** called when the agent waits at the call of the moment */
-  #onHeld: (() => void) | undefined;
+  /** called when the agent waits at the call that the test names */
+  #onBlocked: (() => void) | undefined;
   /** an image that nothing on this machine has */
   fresh = '';
 
@@ -72,8 +72,8 @@ class Killable implements AsyncDisposable {
     const proxy = await startRegistryProxy('127.0.0.1', { url: inject('registryUrl') });
     const engine = await startOwnEngine(kind, { registry: proxy.host });
     const machine = new Killable(engine, proxy, await TestHub.start(), await freePort());
-    await machine.home.up({ imports: [HELD_CALL] });
-    machine.home.process?.on('message', (word) => word === 'reached' && machine.#onHeld?.());
+    await machine.home.up({ imports: [BLOCKED_CALL] });
+    machine.home.process?.on('message', (word) => word === 'blocked' && machine.#onBlocked?.());
     await machine.ready();
     await machine.deploy('keep', 'keep:1', { volumes: [VOLUME] });
     writeFileSync(join(await machine.volumeOf('keep'), 'file'), KEPT);
@@ -173,7 +173,7 @@ class Killable implements AsyncDisposable {
     else {
       const [when, hold] = moment.split(' ');
       const child = this.home.process;
-      this.#onHeld = () => void kill().then(() => child?.send('go'));
+      this.#onBlocked = () => void kill().then(() => child?.send('go'));
       const armed = new Promise<void>((done) => child?.once('message', () => done()));
       child?.send({ hold, when });
       await armed;
@@ -184,7 +184,7 @@ class Killable implements AsyncDisposable {
   async revive(): Promise<void> {
     this.#proxy.fault = undefined;
     this.hub.fault = undefined;
-    this.#onHeld = undefined;
+    this.#onBlocked = undefined;
     this.home.process?.send({ hold: '' });
     if (!this.#isAlive) await this.#engine.start();
     this.#isAlive = true;
@@ -407,8 +407,8 @@ describe.each(inject('everyEngine').filter(({ kind }) => casesOf(kind).length > 
     await machine.holds();
   });
 
-  describe.runIf(LONG)('in the middle', () => {
-    /** A command that continues, and its output until now. */
+  describe.runIf(LONG)('beside a stream', () => {
+    /** A command that continues, and what it has printed. */
     function begin(...words: string[]) {
       const main = join(import.meta.dirname, '..', 'main.ts');
       const child = spawn(process.execPath, [main, ...words, '--config', machine.home.config]);
@@ -422,7 +422,7 @@ describe.each(inject('everyEngine').filter(({ kind }) => casesOf(kind).length > 
       return { child, said, ended: once(child, 'exit') };
     }
 
-    test('of a log: the log continues', async () => {
+    test('the stream of a log continues', async () => {
       const { child, said, ended } = begin('ms', 'logs', '--follow', 'keep');
       await until('lines', () => said.out.includes('line'));
       await machine.kill();
@@ -435,7 +435,7 @@ describe.each(inject('everyEngine').filter(({ kind }) => casesOf(kind).length > 
       expect(await ended).toEqual([0, null]);
     }, 120_000);
 
-    test('of a program: the program continues where the engine does not carry its bytes, and else ends in words', async () => {
+    test('a session continues with an engine that does not carry its bytes, and else ends in words', async () => {
       const { child, said, ended } = begin('ms', 'exec', '-i', 'keep', 'cat');
       child.stdin.write('typed\n');
       await until('the program', () => said.out.includes('typed'));

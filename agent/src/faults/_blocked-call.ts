@@ -2,11 +2,11 @@ import { DockerEngine } from '../engines/docker/engine.ts';
 import { EmbeddedEngine } from '../engines/embedded/engine.ts';
 
 /**
- * Stops the agent's own program at a call of its engine, so that a test can end the engine at that moment: `node --import _held-call.ts main.ts start`.
+ * Blocks the agent's own program at a call of its engine, so that a test can end the engine at that moment: `node --import _blocked-call.ts main.ts start`.
  *
- *     parent -> { hold: 'removeImage', when: 'before' }    answered by 'armed'; the next such call says 'reached', once
+ *     parent -> { hold: 'removeImage', when: 'before' }    answered by 'armed'; the next such call says 'blocked', once
  *     parent -> 'go'                                       the call continues
- *     parent -> { hold: '' }                               no call is stopped
+ *     parent -> { hold: '' }                               no call is blocked
  *
  * Before and after a call the program waits; during a call only its parent knows that it has begun.
  */
@@ -31,7 +31,7 @@ function reached(): Promise<void> {
   armed = undefined;
   const { promise, resolve } = Promise.withResolvers<void>();
   release = resolve;
-  process.send?.('reached');
+  process.send?.('blocked');
   return promise;
 }
 
