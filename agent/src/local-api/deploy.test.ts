@@ -135,7 +135,7 @@ test('an image that cannot be had fails the operation with the reason, and what 
   expect(await deployed(manifestOf('web', 'example/web:2'))).toMatchObject({ status: 'succeeded' });
 });
 
-test('an apply fails without an engine, and waits for the first look at one that is back', async () => {
+test('an apply fails without an engine, and waits for the first look at an engine that is back', async () => {
   const { supervisor } = local.agent;
   const held = Promise.withResolvers<void>();
   const read = engine.containers.bind(engine);

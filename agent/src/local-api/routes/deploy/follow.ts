@@ -12,7 +12,7 @@ export interface ApplyProgress {
   row: LocalRow | undefined;
   /** absent: the supervision has not looked at it yet */
   status: MicroserviceStatus | undefined;
-  /** whether there is an engine that the status can be of; until the first look at one that is back, it says what was before */
+  /** whether there is an engine that the status can be of; until the first look at an engine after its return, the status is from before */
   hasEngine: boolean;
 }
 
