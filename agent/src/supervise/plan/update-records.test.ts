@@ -136,7 +136,7 @@ describe('a container that runs', () => {
     ['a stop once the container runs again', 'stop', { startedAt: NOW - 10 }, false],
     ['a resume while it is paused', 'resume', { paused: true }, true],
     ['a resume once it is not', 'resume', {}, false],
-  ] as const)('and serves its entry has the failure of %s: %s', (_name, step, change, isKept) => {
+  ] as const)('a record has the failure of %s: %s', (_name, step, change, isKept) => {
     const container = makeContainer(entry, { startedAt: NOW - 20_000 });
     const failure = {
       step,
