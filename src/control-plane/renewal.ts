@@ -1,7 +1,6 @@
 import { type Clock, sleep, systemClock } from '../lib/clock.ts';
 import { readIfThere } from './files.ts';
-import { keyFile } from './layout.ts';
-import type { RunDependencies } from './run.ts';
+import { keyFile, type Layout } from './layout.ts';
 
 /** Certificates are looked at so often, ms. */
 const KEYS_EVERY = 24 * 3600 * 1000;
@@ -10,7 +9,12 @@ const CLOCK_EVERY = 60_000;
 /** A clock that was set by more may have made the certificates invalid, ms. */
 const CLOCK_SET = 3600 * 1000;
 
-type RenewalDependencies = Pick<RunDependencies, 'layout' | 'command' | 'say'>;
+export interface RenewalDependencies {
+  layout: Layout;
+  /** Runs this program with another command, and rejects when it fails. */
+  command(name: 'keys' | 'install'): Promise<void>;
+  say(event: string, fields?: Record<string, unknown>): void;
+}
 
 /** Keeps the keys until the signal fires. Rejects when the authority is another: all programs have to start again with it. */
 export async function renewKeys(

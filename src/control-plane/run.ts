@@ -7,22 +7,18 @@ import type { Layout } from './layout.ts';
 import { isAnswering } from './probe.ts';
 import { CERTIFICATE_HOSTS, type ProgramToRun, programs } from './programs.ts';
 import { endFullState } from './quota.ts';
-import { renewKeys } from './renewal.ts';
+import { type RenewalDependencies, renewKeys } from './renewal.ts';
 import { restoreSnapshot } from './snapshot.ts';
 
 /** A program has so long to become ready, ms: a slow disk, or a long log of etcd. */
 const READY_MS = 600_000;
 const LOOK_MS = 100;
 
-export interface RunDependencies {
-  layout: Layout;
+export interface RunDependencies extends RenewalDependencies {
   /** of the controller, as variables */
   settings: Readonly<Record<string, string>>;
   /** for each program, besides its own variables */
   path: string;
-  /** Runs this program with another command, and rejects when it fails. */
-  command(name: 'keys' | 'install'): Promise<void>;
-  say(event: string, fields?: Record<string, unknown>): void;
 }
 
 interface Running {

@@ -13,7 +13,6 @@ import { imageReference } from '../../../src/api/v3/microservice.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import { yamlText } from '../../../src/yaml/text.ts';
 import { MANIFEST_VERSION } from '../domain/names.ts';
-import { CONTROL_PLANE_NAME } from './control-plane.ts';
 import { invalidManifest, readManifestDocument } from './documents.ts';
 import { localViewOf } from './manifest.ts';
 
@@ -83,6 +82,9 @@ type Manifest = z.output<typeof manifestSchema>;
 const SECRET: ReadonlySet<PropertyKey> = new Set([
   ...['password', 'secret', 'cert', 'key', 'ca', 'database', 'vault', 'publicUrl', 'issuerUrl', 'url'],
 ]);
+
+/** The name of the control plane among the microservices of the machine, and in the bridge zone. */
+export const CONTROL_PLANE_NAME = 'controller';
 
 /** A control plane as a manifest describes it. */
 export interface ManifestControlPlane {

@@ -5,12 +5,9 @@ import type { ControllerRegistration, MicroserviceStatus, MicroserviceView } fro
 import { AgentError } from '../domain/agent-error.ts';
 import type { Part } from '../domain/part.ts';
 import { errorText } from '../machine/log.ts';
-import type { ManifestControlPlane } from './control-plane-manifest.ts';
+import { CONTROL_PLANE_NAME, type ManifestControlPlane } from './control-plane-manifest.ts';
 import type { Deployment } from './own-microservices.ts';
 import type { LocalRow } from './row.ts';
-
-/** Its name among the microservices of the machine, and in the bridge zone. */
-export const CONTROL_PLANE_NAME = 'controller';
 
 /** A registration, and the end of a removal, are tried so often, ms. */
 const TRY_EVERY = 30_000;
