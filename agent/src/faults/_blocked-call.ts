@@ -1,5 +1,4 @@
-import { DockerEngine } from '../engines/docker/engine.ts';
-import { EmbeddedEngine } from '../engines/embedded/engine.ts';
+import { aroundEngineCalls } from './_engine-calls.ts';
 
 /**
  * Blocks the agent's own program at a call of its engine, so that a test can end the engine at that moment: `node --import _blocked-call.ts main.ts start`.
@@ -39,21 +38,14 @@ const CALLS = [
   ...['pull', 'loadImages', 'listImages', 'imageUses', 'imageBytes', 'removeImage', 'allBinds'],
   ...['create', 'start', 'stop', 'kill', 'rename', 'remove'],
 ];
-for (const { prototype } of [DockerEngine, EmbeddedEngine]) {
-  const engine = prototype as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
-  for (const name of CALLS) {
-    const call = engine[name];
-    if (!call) throw new Error(`the engine has no ${name}`);
-    engine[name] = async function (...args) {
-      if (isAt(name, 'before')) await reached();
-      const begun = call.apply(this, args);
-      if (isAt(name, 'during')) void reached();
-      // A call that fails has an end as well, and may have had an effect.
-      try {
-        return await begun;
-      } finally {
-        if (isAt(name, 'after')) await reached();
-      }
-    };
+aroundEngineCalls(CALLS, async (name, call) => {
+  if (isAt(name, 'before')) await reached();
+  const begun = call();
+  if (isAt(name, 'during')) void reached();
+  // A call that fails has an end as well, and may have had an effect.
+  try {
+    return await begun;
+  } finally {
+    if (isAt(name, 'after')) await reached();
   }
-}
+});

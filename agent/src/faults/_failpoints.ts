@@ -1,8 +1,7 @@
 import fs, { appendFileSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { DatabaseSync } from 'node:sqlite';
-import { DockerEngine } from '../engines/docker/engine.ts';
-import { EmbeddedEngine } from '../engines/embedded/engine.ts';
+import { aroundEngineCalls } from './_engine-calls.ts';
 
 /**
  * Makes the agent's own program die where a test wants it to: `node --import _failpoints.ts main.ts start`. Everything
@@ -42,22 +41,15 @@ const CALLS = [
   ...['ensureNetwork', 'removeNetwork', 'pull', 'removeImage'],
   ...['create', 'start', 'stop', 'rename', 'remove'],
 ];
-for (const { prototype } of [DockerEngine, EmbeddedEngine]) {
-  const engine = prototype as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
-  for (const name of CALLS) {
-    const call = engine[name];
-    if (!call) throw new Error(`the engine has no ${name}`);
-    engine[name] = async function (...args) {
-      moment(`before ${name}`, 'engine');
-      // A call that fails has an end as well, and may have had an effect.
-      try {
-        return await call.apply(this, args);
-      } finally {
-        moment(`after ${name}`, 'engine');
-      }
-    };
+aroundEngineCalls(CALLS, async (name, call) => {
+  moment(`before ${name}`, 'engine');
+  // A call that fails has an end as well, and may have had an effect.
+  try {
+    return await call();
+  } finally {
+    moment(`after ${name}`, 'engine');
   }
-}
+});
 
 const { exec } = DatabaseSync.prototype;
 DatabaseSync.prototype.exec = function (sql) {
