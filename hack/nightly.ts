@@ -139,12 +139,13 @@ const RUNS: readonly Run[] = [
   {
     name: 'bus-faults',
     about:
-      'a leader killed before and after each write of accounts, users, rules and the operator of the message bus, and writes that are refused',
+      'a leader killed before and after each write of accounts, users, rules and the operator of the message bus, writes that are refused, and its lost keys',
     command: tests(
       'unit',
       'src/subjects/bus-accounts/reconcile/killed.test.ts',
       'src/subjects/bus-accounts/reconcile/refused-writes.test.ts',
       'src/subjects/bus-servers/reconcile/refused-writes.test.ts',
+      'src/subjects/bus-servers/reconcile/lost-system-members.test.ts',
     ),
   },
   {
@@ -293,7 +294,7 @@ const RUNS: readonly Run[] = [
   {
     name: 'bus-hub',
     about:
-      'the hub of the message bus as pods with CoreDNS and Calico: a member killed, a disk lost, evictions, a rolling restart, a lost account of its servers, TLS for clients',
+      'the hub of the message bus as pods with CoreDNS and Calico: a member killed, a disk lost, evictions, a rolling restart, lost keys of its servers, TLS for clients',
     command: tests('e2e', 'e2e/bus-hub-pods.test.ts'),
   },
   {
