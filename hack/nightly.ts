@@ -63,6 +63,11 @@ const RUNS: readonly Run[] = [
     command: tests('e2e', 'e2e/bus-hub.test.ts'),
   },
   {
+    name: 'bus-page',
+    about: 'the page of the message bus as typed, on a local stack, with the command line of NATS and a device of MQTT',
+    command: tests('e2e', 'e2e/bus-page.test.ts'),
+  },
+  {
     name: 'services',
     about:
       'services between two machines while tags change a hundred times, and a default router that is edited by hand',
