@@ -18,14 +18,16 @@ import { ANSWER, KEPT, Killable, type Moment, type Victim } from './_killable.ts
  * asked for runs afterwards, with its data, in one container, and the next apply works. Its image has a shell in place of a controller, which
  * counts as ready. A control plane becomes ready at its first health check, after 10 s, so this runs by night only.
  */
-const TAGS = ['1', '2', '3'] as const;
-type Tag = (typeof TAGS)[number];
 const READY = 'when it is ready';
 const PROGRAM = "trap 'exit 0' TERM; while :; do sleep 0.2; done";
 const CONTROL_PLANE = '/v1/system/controlplane';
 
-const hubImage = (tag: Tag) =>
-  shellImage({
+let serial = 0;
+
+/** Pushes an image that no engine has; answers its tag. */
+async function pushHub(): Promise<string> {
+  const tag = `${++serial}`;
+  const image = shellImage({
     cmd: ['sh', '-c', PROGRAM],
     env: { PATH: '/bin', TAG: tag },
     files: [
@@ -33,6 +35,9 @@ const hubImage = (tag: Tag) =>
       { path: '/var/lib/skerry' },
     ],
   });
+  await pushImage(inject('registryUrl'), 'engine-killed/hub', tag, image);
+  return tag;
+}
 
 interface Status {
   controllerUuid: string;
@@ -58,9 +63,9 @@ const isReady = (status: Status | undefined): status is Status =>
   status.observedGeneration === status.generation &&
   status.health?.toLowerCase() === 'healthy';
 
-const tagOf = (status: Status | undefined) => status?.image.split(':').at(-1) as Tag | undefined;
+const tagOf = (status: Status | undefined) => status?.image.split(':').at(-1);
 
-const apply = (machine: Killable, tag: Tag) =>
+const apply = (machine: Killable, tag: string) =>
   machine.apply(
     'controlplane',
     controlPlaneManifest({ controller: { image: machine.image(`hub:${tag}`), registry: 1, port: machine.port } }),
@@ -70,16 +75,16 @@ const containersOf = async (machine: Killable) =>
   (await machine.home.containers()).filter(({ microservice }) => microservice === 'controller');
 
 interface Change {
-  act(machine: Killable, to: Tag): Promise<unknown>;
+  act(machine: Killable, to: string): Promise<unknown>;
   /** whether there is no control plane before */
   isFirst?: true;
   moments: readonly (Moment | typeof READY)[];
   /** what may run at the end; undefined: nothing */
-  ends(from: Tag | undefined, to: Tag): readonly (Tag | undefined)[];
+  ends(from: string | undefined, to: string): readonly (string | undefined)[];
 }
 
 const remove = (machine: Killable) => machine.call('DELETE', CONTROL_PLANE);
-const same = (from: Tag | undefined) => [from];
+const same = (from: string | undefined) => [from];
 
 const CHANGES: Readonly<Record<string, Change>> = {
   'a first apply': {
@@ -130,7 +135,7 @@ async function settled(machine: Killable): Promise<Status | undefined> {
 }
 
 /** Applies an image once no apply is under way. */
-const applyNext = (machine: Killable, tag: Tag) =>
+const applyNext = (machine: Killable, tag: string) =>
   until(
     'an apply',
     () => apply(machine, tag).then(() => true, isCode<boolean>('APPLY_IN_PROGRESS', false)),
@@ -143,7 +148,7 @@ async function changeAndKill(
   { act }: Change,
   victim: Victim,
   moment: Change['moments'][number],
-  to: Tag,
+  to: string,
 ): Promise<void> {
   const kill = moment === READY ? undefined : await machine.killAt(moment, victim);
   const acting = act(machine, to).catch((error: CliError) => error);
@@ -168,7 +173,6 @@ beforeAll(async () => {
   if (!process.env.SKERRY_NIGHTLY) return;
   const cmd = ['sh', '-c', 'while :; do echo line; sleep 1; done'];
   await pushImage(inject('registryUrl'), 'engine-killed/keep', '1', shellImage({ cmd }));
-  for (const tag of TAGS) await pushImage(inject('registryUrl'), 'engine-killed/hub', tag, hubImage(tag));
 });
 
 describe.runIf(process.env.SKERRY_NIGHTLY).each(inject('everyEngine'))('a control plane on $kind', ({ kind }) => {
@@ -183,12 +187,12 @@ describe.runIf(process.env.SKERRY_NIGHTLY).each(inject('everyEngine'))('a contro
     onTestFinished(() => machine.revive());
     const present = await statusOf(machine);
     if (change.isFirst && present) await remove(machine);
-    if (!change.isFirst && !present) await applyNext(machine, '1');
+    if (!change.isFirst && !present) await applyNext(machine, await pushHub());
     const before = change.isFirst ? undefined : await settled(machine);
     const volume = before && (await machine.volumeOf('controller'));
     if (volume) writeFileSync(join(volume, 'kept'), KEPT);
     const from = tagOf(before);
-    const [to, next] = TAGS.filter((tag) => tag !== from) as [Tag, Tag];
+    const [to, next] = [await pushHub(), await pushHub()];
 
     await changeAndKill(machine, change, victim, moment, to);
 
@@ -215,7 +219,7 @@ describe.runIf(process.env.SKERRY_NIGHTLY).each(inject('everyEngine'))('a contro
       foreign.push(await OtherContainer.start(on, { ...container, image: machine.image('keep:1') }));
     };
     onTestFinished(() => machine.revive());
-    await applyNext(machine, '1');
+    await applyNext(machine, await pushHub());
     const { controllerUuid = '' } = (await settled(machine)) ?? {};
     const [own] = await containersOf(machine);
     const { [CONTAINER_LABELS.agent]: instance, ...labels } = await outsideOf(on).labelsOf(own?.id ?? '');
@@ -229,8 +233,9 @@ describe.runIf(process.env.SKERRY_NIGHTLY).each(inject('everyEngine'))('a contro
     await place({ name: `skerry-${controllerUuid}`, labels });
     await machine.revive();
     expect((await settled(machine))?.controllerUuid).toBe(controllerUuid);
-    await applyNext(machine, '2');
-    expect(tagOf(await settled(machine))).toBe('2');
+    const next = await pushHub();
+    await applyNext(machine, next);
+    expect(tagOf(await settled(machine))).toBe(next);
     await remove(machine);
     expect(await settled(machine)).toBeUndefined();
     for (const each of foreign) expect(await each.untouched()).toBe(true);
