@@ -331,8 +331,7 @@ const RUNS: readonly Run[] = [
   },
   {
     name: 'standalone',
-    about:
-      'the page of one machine without a controller as typed, on a Debian with each engine and without a network',
+    about: 'the page of one machine without a controller as typed, on a Debian with each engine and without a network',
     command: tests('e2e', 'e2e/machines/standalone-page.test.ts'),
   },
   {

@@ -99,7 +99,11 @@ describe.runIf(process.env.SKERRY_NIGHTLY)('on two Debians with the engine embed
     hub.write('root/shop.yaml', MANAGED);
 
     const answers = (port: number) =>
-      until(`an answer at ${port}`, async () => (await hub.sh(`curl -sf -m 2 http://127.0.0.1:${port}`)).code === 0, SOON);
+      until(
+        `an answer at ${port}`,
+        async () => (await hub.sh(`curl -sf -m 2 http://127.0.0.1:${port}`)).code === 0,
+        SOON,
+      );
     const isNode = (name: string) =>
       until(
         `the node ${name} to be there`,

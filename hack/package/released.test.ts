@@ -32,9 +32,7 @@ test('a release whose images have each architecture, their digests and licences 
 test('a release without an archive, an architecture or a bill of materials says which', () => {
   const { folder, at } = makeRelease();
   rmSync(at('-arm64.cdx.json'));
-  expect(faultsOfImages(folder, '1.2.3')).toEqual([
-    'skerry-control-plane: there is no bill of materials for arm64',
-  ]);
+  expect(faultsOfImages(folder, '1.2.3')).toEqual(['skerry-control-plane: there is no bill of materials for arm64']);
   rmSync(at('.oci.tar'));
   expect(faultsOfImages(folder, '1.2.3')).toEqual(['skerry-control-plane: there is no archive']);
   expect(faultsOfImages(makeRelease(['amd64']).folder, '1.2.3')).toContain(
@@ -46,8 +44,8 @@ test('a release with another digest than it says, a changed layer or a part with
   const { folder, at } = makeRelease(undefined, PARTS.slice(0, -1));
   const image = buildImage({ architecture: 'amd64', files: [{ path: '/a', content: 'first' }] });
   const layer = [...image.blobs].find(([, bytes]) => bytes[0] !== '{'.charCodeAt(0))?.[0] ?? '';
-  image.blobs.set(layer, Buffer.from('changed'));
-  writeFileSync(at('.oci.tar'), saveImage(image, 'skerry/control-plane:1.2.3'));
+  const changed = { ...image, blobs: new Map(image.blobs).set(layer, Buffer.from('changed')) };
+  writeFileSync(at('.oci.tar'), saveImage(changed, 'skerry/control-plane:1.2.3'));
   expect(faultsOfImages(folder, '1.2.3')).toEqual([
     expect.stringMatching(/^skerry-control-plane: its digest is sha256:\S+, and the release says sha256:/),
     `skerry-control-plane: the blob ${layer} has other content`,

@@ -58,6 +58,8 @@ function faultsOfBill(name: string, path: string, architecture: string, parts: r
   const { components = [] } = JSON.parse(readFileSync(file, 'utf8')) as Bill;
   return parts.flatMap((part) => {
     const found = components.find((each) => each.name === part);
-    return found?.licenses?.length ? [] : [`${name}: ${part} has no licence in the bill of materials for ${architecture}`];
+    return found?.licenses?.length
+      ? []
+      : [`${name}: ${part} has no licence in the bill of materials for ${architecture}`];
   });
 }

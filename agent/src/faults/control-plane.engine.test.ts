@@ -209,7 +209,9 @@ describe.runIf(process.env.SKERRY_NIGHTLY).each(inject('everyEngine'))('a contro
     await machine.holds();
   });
 
-  test('leaves foreign containers with its labels or its name alone, and runs beside them', { timeout: 300_000 }, async () => {
+  test('leaves foreign containers with its labels or its name alone, and runs beside them', {
+    timeout: 300_000,
+  }, async () => {
     const on = { kind, url: machine.home.engineUrl };
     const foreign: OtherContainer[] = [];
     onTestFinished(async () => {
