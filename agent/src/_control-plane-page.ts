@@ -13,7 +13,7 @@ export interface HubAndOther {
   /** Types a command on the machine with the control plane. */
   hub: Typing['type'];
   other: Typing['type'];
-  /** what the page says -> what it is here */
+  /** words of the page -> words here */
   here?: readonly (readonly [string, string])[];
   /** Called while both machines are nodes, before the control plane is removed. */
   beforeRemoval?(): Promise<unknown>;

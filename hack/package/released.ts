@@ -15,7 +15,7 @@ const IMAGES: Readonly<Record<Product['name'], readonly string[]>> = {
 const ARCHITECTURES: readonly ImageArchitecture[] = ['amd64', 'arm64'];
 
 /**
- * What is wrong with the images of a release in a folder, a sentence each: an archive or an architecture that is absent, a blob with
+ * Faults of the images of a release in a folder, a sentence each: an archive or an architecture that is absent, a blob with
  * other content than its digest says, another digest than the release names, a part without a licence.
  */
 export function faultsOfImages(folder: string, version: string): string[] {
