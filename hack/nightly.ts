@@ -337,14 +337,19 @@ const RUNS: readonly Run[] = [
   },
   {
     name: 'standalone',
-    about:
-      'the page of one machine without a controller as typed, on a Debian with docker and podman and without a network',
+    about: 'the page of one machine without a controller as typed, on a Debian with each engine and without a network',
     command: tests('e2e', 'e2e/machines/standalone-page.test.ts'),
   },
   {
     name: 'control-plane',
-    about: 'the page of a control plane on a node as typed, with docker and podman',
+    about: 'the page of a control plane on a node as typed, with every engine',
     command: tests('engine', 'agent/src/control-plane.engine.test.ts'),
+  },
+  {
+    name: 'control-plane-machines',
+    about:
+      "the same on two Debian machines with the agent's own engine and without a way out, and a reboot with the cable out",
+    command: tests('e2e', 'e2e/machines/control-plane-page.test.ts'),
   },
   {
     name: 'install',
