@@ -74,7 +74,7 @@ function faults(kind: TestEngine['kind']): void {
 
   // On the agent's own engine the pipes of a program do not go through containerd.
   test.runIf(kind === 'embedded')(
-    'a terminal continues while containerd is away, and ends with the exit code of its program once it is back',
+    'a terminal continues while containerd is away, and ends with its program and the exit code once it is back',
     async () => {
       const script = 'echo begun; while read line; do [ "$line" = end ] && exit 7; echo got $line; done';
       const command = ['/bin/sh', '-c', script].map((each) => `command=${encodeURIComponent(each)}`).join('&');
@@ -84,11 +84,11 @@ function faults(kind: TestEngine['kind']): void {
       await expect(engine.containers()).rejects.toThrow();
       user.send(T.STDIN, 'away\n');
       await user.until('STDOUT got away', SLOW);
-      user.send(T.STDIN, 'end\n');
       await own.start();
       await engine.connect();
+      user.send(T.STDIN, 'end\n');
       expect((await user.closed).code).toBe(1000);
-      expect(user.seen.at(-1)).toContain('"exitCode":7');
+      expect(user.seen.slice(-2)).toEqual(['CONTROL {"exitCode":7}', 'CLOSE exited with 7']);
       await look();
       (await terminal()).ws.close();
     },
