@@ -85,7 +85,7 @@ function faults(kind: TestEngine['kind']): void {
       user.send(T.STDIN, 'away\n');
       await user.until('STDOUT got away', SLOW);
       await own.start();
-      await engine.connect();
+      await until('the engine', () => engine.connect());
       user.send(T.STDIN, 'end\n');
       expect((await user.closed).code).toBe(1000);
       expect(user.seen.slice(-2)).toEqual(['CONTROL {"exitCode":7}', 'CLOSE exited with 7']);
