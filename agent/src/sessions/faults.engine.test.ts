@@ -88,7 +88,7 @@ function faults(kind: TestEngine['kind']): void {
       await until('the engine', () => engine.connect());
       user.send(T.STDIN, 'end\n');
       expect((await user.closed).code).toBe(1000);
-      expect(user.seen.slice(-2)).toEqual(['CONTROL {"exitCode":7}', 'CLOSE exited with 7']);
+      expect(user.seen.slice(-2)).toEqual(['CONTROL {"exitCode":7}', 'CLOSE the program ended with exit code 7']);
       await look();
       (await terminal()).ws.close();
     },
