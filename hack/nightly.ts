@@ -275,6 +275,18 @@ const RUNS: readonly Run[] = [
     command: ['e2e/history/main.ts', '--from', 'today', '--count', '200'],
   },
   {
+    name: 'history-embedded',
+    about: "40 such stories, other ones every day, on the agent's own engine",
+    command: ['e2e/history/main.ts', '--from', 'today', '--profile', 'real engine', '--count', '40'],
+    env: { SKERRY_ENGINE: 'embedded' },
+  },
+  {
+    name: 'history-podman',
+    about: 'the same on podman',
+    command: ['e2e/history/main.ts', '--from', 'today', '--profile', 'real engine', '--count', '40'],
+    env: { SKERRY_ENGINE: 'podman' },
+  },
+  {
     name: 'upgrade',
     about: 'the last release upgraded to this version and back, with 200 agents that poll',
     command: tests('e2e', 'e2e/upgrade.test.ts'),
