@@ -4,7 +4,7 @@ import type { ManifestMicroservice } from '../../../local/manifest.ts';
 import type { Deployment } from '../../../local/own-microservices.ts';
 import type { LocalRow } from '../../../local/row.ts';
 import type { LocalOperation, Operations } from '../../server/operations.ts';
-import { type ApplyStage, type FollowedAgent, hasArrived, progressOf, stageOf } from './follow.ts';
+import { type ApplyStage, applyProgressOf, type FollowedAgent, hasArrived, stageOf } from './follow.ts';
 
 /** What an apply says of itself besides what every operation says. */
 export interface ApplyMembers {
@@ -108,7 +108,7 @@ async function follow(
   const { uuid } = deployed;
   let failure: unknown;
   const isOver = (): boolean => {
-    const progress = progressOf(agent, uuid);
+    const progress = applyProgressOf(agent, uuid);
     const stage = stageOf(progress);
     if (stage) update({ stage });
     try {
@@ -121,7 +121,7 @@ async function follow(
   const isInTime = await agent.supervisor.until(isOver, BUDGET, signal);
   if (failure) throw failure;
   if (!isInTime) {
-    const { status } = progressOf(agent, uuid);
+    const { status } = applyProgressOf(agent, uuid);
     throw new AgentError('UNAVAILABLE', `it is still ${status?.status ?? 'unknown'}. The agent goes on trying`);
   }
   update({ stage: 'persisting' });

@@ -24,7 +24,7 @@ export interface FollowedAgent {
   readonly supervisor: { readonly engine: { state: 'connected' | 'connecting' | 'lost' } };
 }
 
-export const progressOf = (agent: FollowedAgent, uuid: string): ApplyProgress => ({
+export const applyProgressOf = (agent: FollowedAgent, uuid: string): ApplyProgress => ({
   row: agent.own.rows.get(uuid),
   status: agent.microservices()?.find(({ id }) => id === uuid),
   hasEngine: agent.supervisor.engine.state === 'connected',
