@@ -173,8 +173,8 @@ const RUNS: readonly Run[] = [
   },
   {
     name: 'agent-engines',
-    about: 'every test of the agent on every engine',
-    command: tests('engine', 'agent/src/agent.engine.test.ts'),
+    about: 'every test of the agent on every engine, also with its models',
+    command: tests('engine', 'agent/src/agent.engine.test.ts', 'agent/src/content/artifacts/artifacts.engine.test.ts'),
   },
   {
     name: 'registries',
