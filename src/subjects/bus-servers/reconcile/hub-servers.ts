@@ -62,8 +62,8 @@ export function createHubServers(deps: Pick<ControllerDependencies, 'client' | '
 
   /**
    * Writes the Secret of the configuration. It has no owner: volumes outlive the hub, and nobody reads them without the key in it.
-   * Resolves with the configuration. Members that run with a key that the Secret lacks get no other one: they could not read their
-   * streams when they start again.
+   * Resolves with the configuration. Members that run with a key that the Secret lacks get no other one: with it they do not
+   * start on their volumes.
    */
   async function keepConfig(
     configOf: (storeKey: string) => HubConfig,

@@ -137,7 +137,7 @@ export function createHubController(
     if (made?.is === 'keyless')
       return stalled({
         reason: 'BusHubKeyLost',
-        message: `the Secret ${HUB_NAMES.config} lacks ${HUB_KEYS.store}, with which its members encrypt streams: put it back; to continue without the streams, delete the StatefulSet ${HUB_NAMES.members}`,
+        message: `the Secret ${HUB_NAMES.config} lacks ${HUB_KEYS.store}, with which its members encrypt streams: put it back, from a copy or from a member (docs/resources/bus-hub.md#changes)`,
       });
     const members = hubMembers(hub, namespace, deps.hub);
     if (members.length === 0)
