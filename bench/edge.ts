@@ -24,7 +24,12 @@ import {
   waitForAgent,
 } from '../hack/stack/agent.ts';
 import { type ByteCounter, countBytes } from './byte-counter.ts';
-import type { LocalApi } from './sessions/local.ts';
+
+/** Where the local API of an agent is. */
+export interface LocalApi {
+  socket: string;
+  tokenFile: string;
+}
 
 /** The real agent on a real engine, provisioned as the node "local". */
 export interface Edge extends AsyncDisposable {

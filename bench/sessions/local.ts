@@ -5,6 +5,7 @@ import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { dial, type RawSocket } from '../../src/lib/web-socket/handshake.ts';
 import { SOCKET_BOUNDS } from '../../src/wire/frames.ts';
+import type { LocalApi } from '../edge.ts';
 import { type Spread, spread } from '../percentile.ts';
 import type { Stack } from '../stack.ts';
 import { dockerExec, rate, type Shell, times } from './terminal.ts';
@@ -17,12 +18,6 @@ const TEXT = 'x=0123456789abcdef; while [ ${#x} -lt 65536 ]; do x=$x$x; done; wh
 interface Output {
   stream: string;
   line: string;
-}
-
-/** Where the local API of an agent is. */
-export interface LocalApi {
-  socket: string;
-  tokenFile: string;
 }
 
 /** The client of a new session of a microservice. */

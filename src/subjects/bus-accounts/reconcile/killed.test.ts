@@ -245,7 +245,7 @@ async function storyOfRules(): Promise<string[]> {
   const { metadata } = bus.account('shop') ?? {};
   expectAll('the account is gone', metadata !== undefined);
   await send('DELETE', '/application/shop');
-  for (const of of ['user-rules/readers', 'account-rules/stores']) await send('DELETE', `/bus/${of}`);
+  for (const part of ['user-rules/readers', 'account-rules/stores']) await send('DELETE', `/bus/${part}`);
   expectAll('something is left', !bus.account('shop') && bus.users('shop').length === 0);
   return [...amiss];
 }
