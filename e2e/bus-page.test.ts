@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { shellIn, type Typed, type Typing, typeAsWritten, typedOf } from '../agent/src/_typed-page.ts';
 import { installPackages, isThere } from '../hack/apt.ts';
@@ -22,7 +22,7 @@ const isNightly = process.env.SKERRY_NIGHTLY !== undefined;
 const PAGE = readFileSync(join(ROOT, 'docs/bus.md'), 'utf8');
 
 /** What a second look may show, when the first came too early. */
-const isLook = (command: string) => /^kubectl (get|skerry logs)/.test(command);
+const isLook = (command: string) => /^kubectl (get|skerry logs|wait)/.test(command);
 
 test.skipIf(!isNightly)(
   'docs/bus.md holds as typed',
@@ -37,7 +37,10 @@ test.skipIf(!isNightly)(
       elsewhere: 'https://mosquitto.org/download',
     });
     const home = await localStack({ BUS_ENABLED: 'true' });
-    const env = { HOME: home, PATH: `${dirname(nats)}:${process.env.PATH}` };
+    const programs = join(home, 'programs');
+    mkdirSync(programs);
+    symlinkSync(nats, join(programs, 'nats'));
+    const env = { HOME: home, PATH: `${programs}:${process.env.PATH}` };
     const shell = shellIn({ folder: home, env, patience: 120_000 });
     const type: Typing['type'] = (command) => shell(`. .skerry/env\n${command}`);
     const { engine } = JSON.parse(readFileSync(join(home, '.skerry/stack.json'), 'utf8')) as StackFile;
@@ -52,7 +55,7 @@ test.skipIf(!isNightly)(
     );
     const typeAll = async (commands: readonly Typed[]) => {
       expect(commands.length).toBeGreaterThan(0);
-      for (const typed of commands) await typeAsWritten(typed, { type, isLook, lookPatience: 60_000 });
+      for (const typed of commands) await typeAsWritten(typed, { type, isLook, lookPatience: 120_000 });
     };
 
     const talk = sectionOf(page, 'Two containers talk');
@@ -94,15 +97,17 @@ const yamlOf = (section: string): string => {
 /** The reference of the image on the page, which the engine here cannot pull. */
 const imageOf = (page: string): string => /amd64: (\S+),/.exec(page)?.[1] ?? '';
 
-/** What the page uses of that image: a shell and the command line of NATS. */
+/** What the page uses of that image: a shell, a user, and the command line of NATS. */
 const boxWith = (nats: string) =>
   buildIndex([
     buildImage({
       cmd: ['/bin/sh'],
-      env: { PATH: '/bin', HOME: '/tmp' },
+      env: { PATH: '/bin' },
       files: [
         ...programFiles({ sh: '/bin/sh' }),
         { path: '/bin/nats', content: readFileSync(nats), mode: 0o755 },
+        { path: '/etc/passwd', content: 'root:x:0:0:root:/root:/bin/sh\n' },
+        { path: '/root' },
         { path: '/tmp' },
       ],
     }),

@@ -33,18 +33,18 @@ const PROGRESS = 20;
 
 /** The number of today; a night begins the next one. */
 const TODAY = Math.floor(Date.now() / 86_400_000);
+const IS_NIGHT = process.env.SKERRY_NIGHTLY !== undefined;
 
-/**
- * Both sides of each write in the night, over so many nights that follow each other; by day one side of every fourth write, in turn before
- * and after it.
- */
-export function killsOf(writes: number, nights = 1, today = TODAY): Kill[] {
-  const all = Array.from({ length: writes }, (_, i) => WHENS.map((when) => ({ n: i + 1, when }))).flat();
-  const isChosen = process.env.SKERRY_NIGHTLY
-    ? (i: number) => i % nights === today % nights
-    : (i: number) => [0, 9].includes(i % 16);
-  return all.filter((_, i) => isChosen(i));
-}
+/** Both sides of each write. */
+const allKills = (writes: number): Kill[] =>
+  Array.from({ length: writes }, (_, i) => WHENS.map((when) => ({ n: i + 1, when }))).flat();
+
+/** The share of a night, of so many nights that follow each other. */
+export const killsOfNight = (writes: number, nights: number, today = TODAY): Kill[] =>
+  allKills(writes).filter((_, i) => i % nights === today % nights);
+
+/** By day one side of every fourth write, in turn before and after it. */
+const killsOfDay = (writes: number): Kill[] => allKills(writes).filter((_, i) => [0, 9].includes(i % 16));
 
 /**
  * Lets a leader be killed before or after one of its writes: `tell` runs a story, in which `settled` lets the leader work until it
@@ -111,9 +111,10 @@ export function createLeaderKills(
     ): Promise<{ writes: string[]; found: unknown[] }> {
       const whole = await tell(act);
       const found: unknown[] = whole.amiss.length > 0 ? [{ amiss: whole.amiss }] : [];
-      const kills = killsOf(whole.writes.length, nights);
+      const { length } = whole.writes;
+      const kills = IS_NIGHT ? killsOfNight(length, nights) : killsOfDay(length);
       for (const [i, { n, when }] of kills.entries()) {
-        if (process.env.SKERRY_NIGHTLY && i % PROGRESS === 0) console.log(`kill ${i + 1} of ${kills.length}`);
+        if (IS_NIGHT && i % PROGRESS === 0) console.log(`kill ${i + 1} of ${kills.length}`);
         await fleet.reset();
         const { amiss } = await tell(act, { n, when });
         if (amiss.length > 0) found.push({ n, when, write: whole.writes[n - 1], amiss });

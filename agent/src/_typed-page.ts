@@ -11,14 +11,14 @@ export interface Typed {
   output: string[];
 }
 
-/** The commands of the page, in their order. A command continues to the END of its here-document. */
+/** The commands of the page, in their order. A command continues to the END of its here-document, and after a backslash. */
 export function typedOf(page: string): Typed[] {
   const all: Typed[] = [];
   let isOpen = false;
   for (const [, line = ''] of page.matchAll(/^ {4}(.*)$/gm)) {
     const last = all.at(-1);
     if (line.startsWith('$ ')) all.push({ command: line.slice(2), output: [] });
-    else if (last && isOpen) last.command += `\n${line}`;
+    else if (last && (isOpen || last.command.endsWith('\\'))) last.command += `\n${line}`;
     else last?.output.push(line);
     isOpen = line.includes('<<END') || (isOpen && line !== 'END');
   }
@@ -32,7 +32,7 @@ const FORMS: readonly (readonly [RegExp, string])[] = [
   [/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '<uuid>'],
   [/\b[0-9a-f]{12}\b/g, '<short id>'],
   [/\b\d+ min\b/g, '<minutes>'],
-  [/\b\d+[smh]( \d+s)?\b/g, '<time>'],
+  [/\b\d+[smh]( ?\d+s)?\b/g, '<time>'],
   [/\b[\d.]+ ([KM]i?)?B\b/g, '<size>'],
   [/\b(docker|podman|embedded) \d\S* at \S+/g, '<engine>'],
   [/\b\d\d:\d\d:\d\d\b/g, '<clock>'],
@@ -40,6 +40,8 @@ const FORMS: readonly (readonly [RegExp, string])[] = [
   [/^\[#\d+\]/, '[#<number>]'],
   [/ +/g, ' '],
 ];
+/** What a command that fails says. */
+const FAILED = /^(Error\[|nats: error: )/;
 /** How far a command is, which is shown when it takes long enough. */
 const PROGRESS = /^\S+: (parsing|pulling|creating|starting|persisting|done|\d+ %)$/;
 
@@ -90,7 +92,7 @@ export async function typeAsWritten({ command, output }: Typed, typing: Typing):
       typing.lookPatience ?? 20_000,
     ).catch(() => {});
   expect(holds(said), `$ ${command}\n${said.lines.join('\n')}\nThe page:\n${output.join('\n')}`).toBe(true);
-  expect(said.code === 0, command).toBe(!output.some((line) => line.startsWith('Error[')));
+  expect(said.code === 0, command).toBe(!output.some((line) => FAILED.test(line)));
 }
 
 /** A shell of this machine that opens in a folder. A command may take `patience` ms. */

@@ -15,4 +15,5 @@ export * from './reflector.ts';
 export * from './service-account.ts';
 export * from './status.ts';
 export * from './store.ts';
+export * from './turn.ts';
 export * from './update.ts';

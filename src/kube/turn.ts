@@ -18,3 +18,13 @@ export function isTurnOver(): boolean {
   }
   return now - began >= SLICE_MS;
 }
+
+/** Other work may take the beginning of every turn; twice the concurrency of the largest queue. */
+const MOST_WAITS = 16;
+
+/** Does work that costs milliseconds in a turn of the event loop that has room for it: what begins at once does not end in one turn. */
+export async function inTurn<T>(work: () => T): Promise<T> {
+  for (let waits = 0; waits < MOST_WAITS && isTurnOver(); waits++)
+    await new Promise((resolve) => setImmediate(resolve));
+  return work();
+}

@@ -15,6 +15,7 @@ import {
   createController,
   done,
   equal,
+  inTurn,
   type KubeObject,
   keyFor,
   keyOf,
@@ -207,7 +208,8 @@ function createReconcile(deps: ControllerDependencies, { massSilence, pacer, sta
     if (silenceMs > 0) return requeueAfter(silenceMs);
     const reportMs = firstReportWait(deps.provisioned(seen.uuid)?.provisionedAt, observation, now);
     if (reportMs > 0) return requeueAfter(reportMs);
-    const status = plan(node, identity, seen);
+    // The state of a node with a large bus server costs milliseconds, and what changes one node often changes others.
+    const status = await inTurn(() => plan(node, identity, seen));
     // The pacer already limits writes that silence causes.
     const budgetMs = change ? 0 : budget.waitMs(key, node, status);
     if (budgetMs === 0) {
