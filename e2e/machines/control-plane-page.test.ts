@@ -60,7 +60,7 @@ beforeAll(async () => {
   debian = (await makeReleases(dir, [VERSION])).package(VERSION);
   const images = [VERSION, NEXT].map(async (version) => {
     const origin = { version, revision: version, created: new Date(0) };
-    const image = await controlPlaneImage(join(dir, version, 'bundles'), undefined, origin);
+    const image = await controlPlaneImage(join(dir, `bundles-${version}`), undefined, origin);
     const archive = saveImage(image, `skerry/control-plane:${version}-amd64`);
     return [`skerry-control-plane-${version}.oci.tar`, archive] as const;
   });
