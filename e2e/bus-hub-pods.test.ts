@@ -453,18 +453,23 @@ describe.runIf(isNightly)('the hub of the message bus as pods', () => {
   );
 
   test(
-    'replaces its members for another account of the servers when its Secret is lost, and keeps clients and streams',
+    'replaces its members for other keys of the account of the servers when its Secret is lost, and keeps clients and streams',
     async () => {
       const before = await untilAllReady();
-      const [system] = (
-        await cluster.kube.request<{ items: { spec: { name?: string }; status?: { uuid: string } }[] }>(
-          'GET',
-          `/apis/${API_VERSION}/namespaces/${NAMESPACE}/busaccounts`,
-        )
-      ).items.filter(({ spec }) => spec.name === 'SYS');
-      await kubectl('delete', 'secret', accountSecretName(system?.status?.uuid ?? ''));
+      const path = `/apis/${API_VERSION}/namespaces/${NAMESPACE}/busaccounts`;
+      interface Account {
+        spec: { name?: string };
+        status?: { uuid: string; publicKey: string };
+      }
+      const system = async () => {
+        const { items } = await cluster.kube.request<{ items: Account[] }>('GET', path);
+        return items.find(({ spec }) => spec.name === 'SYS')?.status;
+      };
+      const lost = await system();
+      await kubectl('delete', 'secret', accountSecretName(lost?.uuid ?? ''));
       await untilReplaced(before);
       await untilAllReady();
+      expect((await system())?.publicKey).toBe(lost?.publicKey);
       const late = await newCreds('later');
       for (const text of [creds, late]) await expect.poll(() => answerTo(text), { timeout: 30_000 }).toBe('in');
       await rest('DELETE', '/bus/accounts/shop/users/later');
@@ -474,6 +479,27 @@ describe.runIf(isNightly)('the hub of the message bus as pods', () => {
         expect(await answerTo(creds, way.url)).toBe('in');
         way.process.kill();
       }
+      const one = await client();
+      const { state } = await (await one.jetstreamManager()).streams.info('sales');
+      expect(state.messages).toBeGreaterThanOrEqual(2);
+      await one.close();
+    },
+    LONG,
+  );
+
+  test(
+    'leaves its members as they are when the key of their streams is lost, and takes it from a member',
+    async () => {
+      const before = await untilAllReady();
+      const reason = async () => (await hub())?.status?.conditions?.find(({ type }) => type === 'Ready')?.reason;
+      await kubectl('delete', 'secret', HUB_NAMES.config);
+      await expect.poll(reason, { timeout: 60_000 }).toBe('BusHubKeyLost');
+      const print = 's/^  key: "\\(.*\\)"/\\1/p';
+      const key = (await kubectl('exec', 'bus-0', '--', 'sed', '-n', print, '/etc/nats/config/server.conf')).trim();
+      await kubectl('create', 'secret', 'generic', HUB_NAMES.config, `--from-literal=store-key=${key}`);
+      await kubectl('label', 'secret', HUB_NAMES.config, 'skerry.dev/bus=server');
+      const after = await untilAllReady();
+      expect(after.map(({ metadata }) => metadata.uid)).toEqual(before.map(({ metadata }) => metadata.uid));
       const one = await client();
       const { state } = await (await one.jetstreamManager()).streams.info('sales');
       expect(state.messages).toBeGreaterThanOrEqual(2);

@@ -148,9 +148,12 @@ export class Killable implements AsyncDisposable {
   /** Kills the engine, or the agent, at a moment; resolves when that is prepared. `begun`: the moment has come. */
   async killAt(moment: Moment, victim: Victim = 'engine'): Promise<{ begun: Promise<void>; killed: Promise<void> }> {
     const [begun, killed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    const kill = async () => {
+    // An engine asks for several layers at once; its next life is not to end by the second one.
+    let dying: Promise<void> | undefined;
+    const kill = () => {
       begun.resolve();
-      await this.kill(victim).then(killed.resolve, killed.reject);
+      dying ??= this.kill(victim).then(killed.resolve, killed.reject);
+      return dying;
     };
     if (moment === 'at a layer')
       this.#proxy.fault = (path) => {
