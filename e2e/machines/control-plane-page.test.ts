@@ -19,10 +19,12 @@ import { typedOn, typeOn } from './_typing.ts';
 
 /**
  * Two Debian machines with systemd as init and the agent's own engine, without docker, podman and a way out: docs/control-plane-on-a-node.md as
- * typed. In the middle the machine with the control plane reboots with its cable out. It needs root, mmdebstrap and minutes, and so runs with
+ * typed. Before the removal the control plane gets another image, and its machine reboots with the cable out. It needs root, mmdebstrap and minutes, and so runs with
  * `make nightly` only.
  */
 const VERSION = '0.1.0';
+/** of another image of the control plane */
+const NEXT = '0.2.0';
 const PORT = 51121;
 const HUB = 'hub.example';
 const WEB = 'example.com/shop/web:1';
@@ -49,14 +51,20 @@ const dir = temporaryFolder();
 const run = promisify(execFile);
 let base: string;
 let debian: string;
-let controlPlane: Buffer;
+let archives: Record<string, Buffer>;
 let web: Buffer;
 
 beforeAll(async () => {
   if (!process.env.SKERRY_NIGHTLY) return;
   base = await debianRoot((text) => process.stderr.write(`${text}\n`));
   debian = (await makeReleases(dir, [VERSION])).package(VERSION);
-  controlPlane = saveImage(await controlPlaneImage(join(dir, 'bundles')), `skerry/control-plane:${VERSION}-amd64`);
+  const images = [VERSION, NEXT].map(async (version) => {
+    const origin = { version, revision: version, created: new Date(0) };
+    const image = await controlPlaneImage(join(dir, `bundles-${version}`), undefined, origin);
+    const archive = saveImage(image, `skerry/control-plane:${version}-amd64`);
+    return [`skerry-control-plane-${version}.oci.tar`, archive] as const;
+  });
+  archives = Object.fromEntries(await Promise.all(images));
   web = saveImage(await sampleImage(), WEB);
 }, 900_000);
 
@@ -84,7 +92,7 @@ async function connectTo(hub: EdgeNetwork, other: EdgeNetwork): Promise<void> {
 }
 
 describe.runIf(process.env.SKERRY_NIGHTLY)('on two Debians with the engine embedded and without a way out', () => {
-  test('docs/control-plane-on-a-node.md holds as typed, and a reboot with the cable out brings back the control plane, the agent and its microservices', {
+  test('docs/control-plane-on-a-node.md holds as typed, another image keeps the data, and a reboot with the cable out brings back the control plane, the agent and its microservices', {
     timeout: 1_800_000,
   }, async () => {
     const { machine: hub, network } = await newMachine(({ inside }) => inside);
@@ -93,7 +101,7 @@ describe.runIf(process.env.SKERRY_NIGHTLY)('on two Debians with the engine embed
     for (const outside of ['192.0.2.1', '2001:db8::1'])
       expect((await hub.say('ip', 'route', 'get', outside)).code, outside).not.toBe(0);
     const typed = typedOn(hub);
-    hub.write(`root/skerry-control-plane-${VERSION}.oci.tar`, controlPlane);
+    for (const [name, archive] of Object.entries(archives)) hub.write(join('root', name), archive);
     hub.write('root/web.tar', web);
     hub.write('root/web.yaml', OWN);
     hub.write('root/shop.yaml', MANAGED);
@@ -118,6 +126,12 @@ describe.runIf(process.env.SKERRY_NIGHTLY)('on two Debians with the engine embed
       await typed('skerry-agent deploy -f web.yaml');
       await typed('skerry-agent ms exec -i controller -- skerry apply -f - < shop.yaml');
       for (const port of [8081, 8082]) await answers(port);
+
+      await typed(`skerry-agent image load -f skerry-control-plane-${NEXT}.oci.tar`);
+      await typed(`sed 's/${VERSION}/${NEXT}/' hub.yaml > next.yaml && skerry-agent deploy -f next.yaml`);
+      expect(await typed('skerry-agent controlplane get')).toContain(`:${NEXT}-amd64`);
+      expect(await typed('skerry-agent ms exec controller -- skerry get apps')).toContain('shop');
+      for (const node of ['hub', 'gw-2']) await isNode(node);
 
       await hub.powerOff();
       await network.plug(false);
