@@ -47,19 +47,24 @@ function createLeases() {
     observer?.observe(structuredClone(present));
     return structuredClone(present);
   };
+  /** Executes a write whose response the caller does not wait for. */
+  const execute = async (lease: Lease, signal: AbortSignal) => {
+    version += 1;
+    present = { ...lease, metadata: { ...lease.metadata, resourceVersion: String(version) } };
+    await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+  };
   const client = {
     observeWrites(_: unknown, store: { observe(lease: Lease): void }) {
       observer = store;
       return { [Symbol.dispose]() {} };
     },
     find: async () => structuredClone(present),
-    create: async (_: unknown, lease: Lease) => next(lease),
+    async create(_: unknown, lease: Lease, { signal }: { signal?: AbortSignal }) {
+      if (isSilent && signal) await execute(lease, signal);
+      return next(lease);
+    },
     async replace(_: unknown, lease: Lease, { signal }: { signal?: AbortSignal }) {
-      if (isSilent && signal && present) {
-        version += 1;
-        present = { ...lease, metadata: { ...lease.metadata, resourceVersion: String(version) } };
-        await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
-      }
+      if (isSilent && signal && present) await execute(lease, signal);
       if (isAway) throw new TransportError('refused', 'replace');
       if (!present) throw new ApiError(404, { reason: 'NotFound' }, 'replace');
       if (lease.metadata.resourceVersion === present.metadata.resourceVersion) return next(lease);
@@ -91,16 +96,16 @@ function createLeases() {
       return version;
     },
     present: () => present,
-    /** Renewals are executed from now on, but neither answered nor seen by a watch. */
+    /** Claims are executed from now on, but neither answered nor seen by a watch. */
     silence() {
       isSilent = true;
     },
-    /** The datastore is restored: it has this lease, and the watch ends with `error`. After an error of the server no write arrives before the next list. */
-    restore(lease: Lease | undefined, error: Error) {
+    /** The datastore is restored: it has this lease, and the watch ends with `error`, if any. After an error of the server no write arrives before the next list. */
+    restore(lease: Lease | undefined, error?: Error) {
       isAway = error instanceof ApiError;
       present = lease;
       version = Number(lease?.metadata.resourceVersion ?? 1);
-      interrupt(error);
+      if (error) interrupt(error);
     },
   };
 }
@@ -115,33 +120,50 @@ const restores: Record<string, { error: Error; keeps: boolean }> = {
   'when it is listed again first, and does not exist': { error: new ApiError(403, {}, 'watch'), keeps: false },
 };
 
-test.each(Object.entries(restores))('a leader notices the restore of its lease %s', async (_name, { error, keeps }) => {
-  const leases = createLeases();
-  const wentBack = vi.fn();
-  await using election = startElection({
+type Leases = ReturnType<typeof createLeases>;
+
+const candidate = (leases: Leases, onWentBack = () => {}) =>
+  startElection({
     client: leases.client,
     ...{ namespace: 'test', name: 'leader', identity: 'me', dataAnnotation: 'test.dev/leader' },
     times: { durationMs: 60_000, renewDeadlineMs: 50_000, retryMs: 5 },
     onStartedLeading: (signal) => new Promise((resolve) => signal.addEventListener('abort', () => resolve())),
-    onWentBack: wentBack,
+    onWentBack,
   });
-  await expect.poll(() => election.isLeading && leases.version > 3).toBe(true);
+
+/** The lease as it is now, once it was renewed several times since. */
+async function renewed(leases: Leases): Promise<Lease | undefined> {
   const snapshot = leases.present();
   const past = leases.version + 3;
   await expect.poll(() => leases.version > past).toBe(true);
+  return snapshot;
+}
+
+test.each(Object.entries(restores))('a leader notices the restore of its lease %s', async (_name, { error, keeps }) => {
+  const leases = createLeases();
+  const wentBack = vi.fn();
+  await using election = candidate(leases, wentBack);
+  await expect.poll(() => election.isLeading && leases.version > 3).toBe(true);
+  const snapshot = await renewed(leases);
   expect(wentBack).not.toHaveBeenCalled();
   leases.restore(keeps ? snapshot : undefined, error);
   await expect.poll(() => wentBack.mock.calls.length, { timeout: 10_000 }).toBe(1);
 });
 
+test('a leader that ends notices the restore of its lease by the release, and releases it', async () => {
+  const leases = createLeases();
+  const wentBack = vi.fn();
+  await using election = candidate(leases, wentBack);
+  await expect.poll(() => election.isLeading && leases.version > 3).toBe(true);
+  leases.restore(await renewed(leases));
+  await election[Symbol.asyncDispose]();
+  expect(wentBack).toHaveBeenCalledTimes(1);
+  expect(leases.present()?.spec?.holderIdentity).toBe('');
+});
+
 test('a leader that ends during a renewal, which the API server executes, still releases the lease', async () => {
   const leases = createLeases();
-  await using election = startElection({
-    client: leases.client,
-    ...{ namespace: 'test', name: 'leader', identity: 'me', dataAnnotation: 'test.dev/leader' },
-    times: { durationMs: 60_000, renewDeadlineMs: 50_000, retryMs: 5 },
-    onStartedLeading: (signal) => new Promise((resolve) => signal.addEventListener('abort', () => resolve())),
-  });
+  await using election = candidate(leases);
   await expect.poll(() => election.isLeading).toBe(true);
   const before = leases.version;
   leases.silence();
@@ -149,3 +171,21 @@ test('a leader that ends during a renewal, which the API server executes, still 
   await election[Symbol.asyncDispose]();
   expect(leases.present()?.spec?.holderIdentity).toBe('');
 });
+
+const FIRST: Record<string, Lease | undefined> = {
+  'a new lease': undefined,
+  'a released lease': { ...lease(''), metadata: { name: 'leader', namespace: 'test', resourceVersion: '1' } },
+};
+
+test.each(Object.entries(FIRST))(
+  'a candidate that ends during its first claim, of %s, which the API server executes, releases the lease',
+  async (_name, before) => {
+    const leases = createLeases();
+    leases.restore(before);
+    leases.silence();
+    await using election = candidate(leases);
+    await expect.poll(() => leases.present()?.spec?.holderIdentity).toBe('me');
+    await election[Symbol.asyncDispose]();
+    expect(leases.present()?.spec?.holderIdentity).toBe('');
+  },
+);

@@ -2,6 +2,7 @@ import { jittered } from '../lib/backoff.ts';
 import { type Clock, sleep, systemClock } from '../lib/clock.ts';
 import { type Log, silentLog } from '../lib/log.ts';
 import { isAlreadyExists, isConflict, isNotFound } from './api-error.ts';
+import type { CallOptions } from './call.ts';
 import type { KubeClient } from './client.ts';
 import type { KubeMetrics } from './metrics.ts';
 import { microTime } from './micro-time.ts';
@@ -158,15 +159,20 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
         await (lease ? client.replace(LEASES, desired, call) : client.create(LEASES, desired, call));
         return true;
       } catch (error) {
-        const isGone = lease !== undefined && isNotFound(error);
-        if (!isConflict(error) && !isAlreadyExists(error) && !isGone) throw error;
-        const fresh = await client.find(LEASES, { namespace, name }, call);
-        if (lease && wentBack(lease, fresh)) goBack(fresh);
-        else if (fresh) store.observe(fresh);
+        if (!isOutdated(error, lease)) throw error;
+        const fresh = await readAgain(lease, call);
         // A write of this candidate whose response was lost leads to the same conflict as one of another candidate.
         if (fresh?.spec?.holderIdentity !== identity || attempt > 1) return false;
       }
     }
+  }
+
+  /** The lease as it is now, which the store has as well afterwards. `known` is what a refused or unanswered write was based on. */
+  async function readAgain(known: Lease | undefined, call: CallOptions): Promise<Lease | undefined> {
+    const fresh = await client.find(LEASES, { namespace, name }, call);
+    if (known && wentBack(known, fresh)) goBack(fresh);
+    else if (fresh) store.observe(fresh);
+    return fresh;
   }
 
   /** etcd was restored from a backup: the known lease, own writes included, cannot be compared with the present one. */
@@ -207,6 +213,8 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
     await store.whenSynced(stop.signal).catch(() => {});
     /** The last claim failed but may have been executed. If the lease has our identity, one more claim is allowed. */
     let unheard = false;
+    /** The last claim has no answer: the API server may have executed it, or execute it yet. */
+    let mayHold = false;
     while (!stop.signal.aborted) {
       const now = clock.now();
       const lease = current();
@@ -219,11 +227,12 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
       }
       // The term is measured from before the request; other candidates measure from when they see its result.
       const sentAt = clock.now();
+      mayHold = true;
       try {
-        if (await claim(stop.signal, times.renewDeadlineMs)) {
-          await lead(sentAt);
-          if (stop.signal.aborted) break;
-        }
+        const isOurs = await claim(stop.signal, times.renewDeadlineMs);
+        mayHold = false;
+        if (isOurs) await lead(sentAt);
+        if (isOurs && stop.signal.aborted) break;
         unheard = false;
       } catch (error) {
         log.debug({ err: error }, 'Taking the lease failed');
@@ -233,6 +242,7 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
       }
       await change(jittered(times.retryMs, 0.25, random), stop.signal);
     }
+    if (mayHold) await release({ isKnown: false });
   }
 
   async function lead(sentAt: number) {
@@ -265,7 +275,7 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
     const expired = !isLeading();
     leadingUntil = Number.NEGATIVE_INFINITY;
     metrics.leading?.({ lease: name }, false);
-    if (!expired) await release();
+    if (!expired) await release({ isKnown: true });
     log.info({}, 'No longer leading');
   }
 
@@ -291,20 +301,22 @@ export function startElection(options: ElectionOptions, signal?: AbortSignal): E
   }
 
   /**
-   * Lets another candidate take over at once. Best effort, and only while this process certainly has the lease. The end of a
-   * term cuts off a renewal, which the API server may execute all the same: the release conflicts with it, and is repeated.
+   * Lets another candidate take over at once. Best effort. A write that the end of this candidate cut off may be executed all the
+   * same: a release after a claim begins with a read, and a release that conflicts with a renewal is repeated.
    */
-  async function release() {
+  async function release({ isKnown }: { isKnown: boolean }) {
+    const call = { timeoutMs: times.retryMs };
     try {
-      for (let attempt = 1; current()?.spec?.holderIdentity === identity; attempt++) {
+      if (!isKnown) await readAgain(current(), call);
+      for (let attempt = 1; ; attempt++) {
+        const lease = current();
+        if (lease?.spec?.holderIdentity !== identity) return;
         try {
-          await client.replace(LEASES, released(current() as Lease), { timeoutMs: times.retryMs });
+          await client.replace(LEASES, released(lease), call);
           return;
         } catch (error) {
-          if (!isConflict(error) || attempt === RELEASE_ATTEMPTS) throw error;
-          const fresh = await client.find(LEASES, { namespace, name }, { timeoutMs: times.retryMs });
-          if (!fresh || wentBack(current() as Lease, fresh)) return;
-          store.observe(fresh);
+          if (!isOutdated(error, lease) || attempt === RELEASE_ATTEMPTS) throw error;
+          await readAgain(lease, call);
         }
       }
     } catch (error) {
@@ -369,6 +381,10 @@ function isOlder(type: 'set' | 'delete', object: Lease, previous: Lease | undefi
   const order = compareResourceVersions(object.metadata.resourceVersion, previous.metadata.resourceVersion) ?? 1;
   return type === 'delete' ? order <= 0 : order < 0;
 }
+
+/** Whether a write was refused because the lease is another one than it was based on. */
+const isOutdated = (error: unknown, known: Lease | undefined) =>
+  isConflict(error) || isAlreadyExists(error) || (known !== undefined && isNotFound(error));
 
 /** Whether the state that was read after a refused write is older than the one that the write was based on. */
 const wentBack = (known: Lease, fresh: Lease | undefined) =>

@@ -212,6 +212,12 @@ const shapes: Record<string, [string, string]> = {
 for (const [name, [text, want]] of Object.entries(shapes))
   test(`the masker ${name}, by its shape`, () => expect(masker(new Set())(text)).toBe(want));
 
+test('the masker leaves no end of a secret that begins with another secret', () => {
+  const mask = masker(new Set(['hunter', 'hunter-of-the-machine']));
+  expect(mask('hunter hunter-of-the-machine')).toBe('*** ***');
+  expect(mask('Bearer hunter-of-the-machine-too, hunter-of-the-machine')).toBe('Bearer ***, ***');
+});
+
 test("a support bundle has what the agent's own engine was started with, also while that does not answer", async () => {
   const state = join(folder, 'engine');
   mkdirSync(state);

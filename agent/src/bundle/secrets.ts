@@ -60,16 +60,18 @@ function noteMounts(document: unknown, note: (secret: unknown) => void): void {
   }
 }
 
+const byLength = (a: string, b: string): number => b.length - a.length;
+
 /** Masks every known secret, the longest first, and everything that matches a pattern of secrets. */
 export function masker(secrets: ReadonlySet<string>): (text: string) => string {
+  const known = [...secrets].sort(byLength);
   return (text) => {
     // Before anything is masked: a known secret may be a word of a pattern, which is not found without it.
     const shaped = SHAPES.flatMap(([shape]) =>
       [...text.matchAll(shape)].map(([all, kept = '']) => all.slice(kept.length)),
     );
-    const ordered = [...new Set([...secrets, ...shaped.filter(({ length }) => length >= SHORTEST)])].sort(
-      (a, b) => b.length - a.length,
-    );
+    const found = new Set(shaped.filter(({ length }) => length >= SHORTEST));
+    const ordered = found.size > 0 ? [...known, ...found].sort(byLength) : known;
     let masked = text;
     for (const secret of ordered) masked = masked.replaceAll(secret, MASK);
     for (const [shape, mask] of SHAPES) masked = masked.replace(shape, mask);

@@ -81,6 +81,18 @@ test('a microservice runs on a machine without a controller, and the operation s
   ]);
 });
 
+test('a microservice of the machine has a token, by which it reaches its own routes and no others', async () => {
+  const { deploymentId } = await deployed(manifestOf('web', 'example/web:1', {}, { config: { a: 1 } }));
+  await deployed(manifestOf('other', 'example/web:1'));
+  const token = Buffer.from(local.files.read(`serviceaccounts/${deploymentId}`)?.get('token') ?? '').toString();
+  const as = (method: string, path: string) => local.ask(method, path, undefined, token);
+  const own = await as('GET', '/v1/microservices/config');
+  expect([own.status, own.body.data]).toEqual([200, { microserviceUuid: deploymentId, config: { a: 1 } }]);
+  for (const path of ['/v1/ms', '/v1/ms/web', '/v1/ms/other', '/v1/auth/whoami', '/v1/system/gps', '/v1/images'])
+    expect((await as('GET', path)).status, path).toBe(403);
+  expect((await as('POST', '/v1/ms/other/stop')).status).toBe(403);
+});
+
 test('a row is there with the answer to an apply', async () => {
   await apply(manifestOf('web', 'example/web:1'));
   expect([...rows.all.values()]).toMatchObject([{ name: 'web', desiredState: 'running', generation: 1 }]);

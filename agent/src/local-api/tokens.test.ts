@@ -1,5 +1,7 @@
 import { createHmac, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
+import { type IncomingMessage, request } from 'node:http';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
@@ -12,6 +14,7 @@ import { openRows } from '../state/rows.ts';
 import { signClaims, signingKey, signToken } from '../state/token.ts';
 import { openControl } from './_control.ts';
 import { LocalAgent } from './_local-agent.ts';
+import { openText } from './_text-client.ts';
 import { localApi } from './routes.ts';
 import { onAllListeners, WAYS } from './server/_listeners.ts';
 
@@ -174,6 +177,27 @@ describe('a revocation', () => {
     expect(other.isClosed).toBe(false);
     // A microservice whose connection ended opens another one with its new token.
     expect((await openControl(local.port, tokenOf(web))).isClosed).toBe(false);
+  });
+
+  test('ends the exec session, the log stream and the followed log of the admin', async () => {
+    const where = { socket: local.config.socket, token: local.token };
+    const { body } = await local.ask('POST', '/v1/ms/web/exec/sessions', { command: ['cat'] });
+    const { wsUrl } = body.data as { wsUrl: string };
+    const sockets = [await openText(where, wsUrl), await openText(where, '/v1/system/logs:stream')];
+    const headers = { authorization: `Bearer ${local.token}` };
+    const asked = request({ socketPath: local.config.socket, path: '/v1/system/logs?follow=true', headers }).end();
+    const [lines] = (await once(asked, 'response')) as [IncomingMessage];
+    const ended = new Promise((resolve) =>
+      lines
+        .on('close', resolve)
+        .on('error', () => {})
+        .resume(),
+    );
+    for (const name of [`${local.agent.identity.node?.uuid}`, 'bootstrap'])
+      await local.ask('POST', '/v1/auth/tokens/revoke', { subject: `system:agentadmin:${name}` }, adminToken());
+    await Promise.all([...sockets.map(({ closed }) => closed), ended]);
+    await until('the end of the program', () => local.engine.programs.every(({ hasEnded }) => hasEnded));
+    expect(await local.cli('status')).toMatchObject({ code: 0 });
   });
 
   test('ends a request whose body is still on its way', async () => {

@@ -1,4 +1,8 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
+import { COMMANDS } from '../commands.ts';
 import type { CommandContext } from './command.ts';
 import { type PolledOperation, untilEnded } from './operations.ts';
 
@@ -55,5 +59,39 @@ describe('an operation that a command waits for', () => {
     stop.abort(new Error('interrupted'));
     await expect(untilEnded(context, running(0), waiting)).rejects.toThrow('interrupted');
     expect(asked).toEqual([]);
+  });
+});
+
+describe('without --timeout', () => {
+  const folder = temporaryFolder();
+  const waits: [string, string[], number][] = [
+    ['image pull', ['web:1'], 30],
+    ['image load', ['web.tar'], 30],
+    ['model pull', ['detector'], 6 * 60],
+    ['knowledge pull', ['manual'], 6 * 60],
+    ['runtimeclass rm', ['fast'], 30],
+    ['deploy', ['Microservice'], 30],
+    ['deploy', ['ControlPlane'], 15],
+    ['deploy', ['RuntimeClass'], 30],
+    ['deploy', ['Model'], 6 * 60],
+    ['deploy', ['Knowledge'], 6 * 60],
+  ];
+
+  test.each(waits)('%s %j waits %d minutes at most', async (name, words, minutes) => {
+    const file = join(folder, `${words[0]}.yaml`);
+    writeFileSync(file, `kind: ${words[0]}\n`);
+    const begun = { ...running(0), name: 'x' };
+    const asked: number[] = [];
+    const { context } = contextOf([{ ...begun, ...{ pulls: [begun] } }], {
+      words,
+      flags: name === 'deploy' ? { file } : {},
+      budget: (usual) => {
+        asked.push(usual / 60_000);
+        return -1;
+      },
+    });
+    const command = COMMANDS.find((each) => each.name === name);
+    await expect(command?.run(context)).rejects.toMatchObject({ code: 'TIMEOUT' });
+    expect(asked).toEqual([minutes]);
   });
 });

@@ -8,7 +8,7 @@ import { operationReply } from '../../server/fields.ts';
 import type { LocalOperation, Operations } from '../../server/operations.ts';
 import { routesWith } from '../../server/route.ts';
 import type { DeployingAgent } from './deploy-microservice.ts';
-import { APPLY_STAGES, type ApplyStage, hasArrived, stageOf } from './follow.ts';
+import { APPLY_STAGES, type ApplyStage, applyProgressOf, hasArrived, stageOf } from './follow.ts';
 import { validity, validityReply } from './judged.ts';
 
 /** What an apply of the control plane says of itself besides what every operation says. */
@@ -145,13 +145,8 @@ async function follow(
 ): Promise<Partial<ControlPlaneMembers>> {
   const { uuid } = deployed;
   let failure: unknown;
-  const look = () => ({
-    row: agent.own.rows.get(uuid),
-    status: agent.microservices()?.find(({ id }) => id === uuid),
-    hasEngine: agent.supervisor.engine.state === 'connected',
-  });
   const isOver = (): boolean => {
-    const progress = look();
+    const progress = applyProgressOf(agent, uuid);
     const stage = stageOf(progress);
     const { status } = progress;
     update({

@@ -1,11 +1,10 @@
-import type { MicroserviceStatus } from '../../../../../src/wire/agent.ts';
 import { AgentError } from '../../../domain/agent-error.ts';
 import { ARTIFACT_KINDS, ARTIFACT_NOUNS, type ArtifactItem, type ArtifactKind } from '../../../domain/artifact.ts';
 import type { ManifestMicroservice } from '../../../local/manifest.ts';
 import type { Deployment } from '../../../local/own-microservices.ts';
 import type { LocalRow } from '../../../local/row.ts';
 import type { LocalOperation, Operations } from '../../server/operations.ts';
-import { type ApplyProgress, type ApplyStage, hasArrived, stageOf } from './follow.ts';
+import { type ApplyStage, applyProgressOf, type FollowedAgent, hasArrived, stageOf } from './follow.ts';
 
 /** What an apply says of itself besides what every operation says. */
 export interface ApplyMembers {
@@ -18,18 +17,15 @@ export interface ApplyMembers {
 }
 
 /** What deploying a microservice needs of the agent. */
-export interface DeployingAgent {
-  readonly own: {
-    readonly rows: ReadonlyMap<string, LocalRow>;
+export interface DeployingAgent extends FollowedAgent {
+  readonly own: FollowedAgent['own'] & {
     deploy(deployment: Deployment): { row: LocalRow; isOther: boolean };
   };
   /** Why this machine takes no such microservice: its policy, its registries, or its engine. */
   refusalOf(microservice: ManifestMicroservice): string | undefined;
   artifacts(kind: ArtifactKind): readonly ArtifactItem[];
-  microservices(): readonly MicroserviceStatus[] | undefined;
   readonly microserviceApplies: Operations<ApplyMembers>;
-  readonly supervisor: {
-    readonly engine: { state: 'connected' | 'connecting' | 'lost' };
+  readonly supervisor: FollowedAgent['supervisor'] & {
     record(uuid: string): { failure?: unknown; crash?: unknown } | undefined;
     readonly local: { start(uuid: string): string | undefined };
     until(condition: () => boolean, milliseconds: number, signal?: AbortSignal): Promise<boolean>;
@@ -110,14 +106,9 @@ async function follow(
   signal: AbortSignal,
 ): Promise<Partial<ApplyMembers>> {
   const { uuid } = deployed;
-  const look = (): ApplyProgress => ({
-    row: agent.own.rows.get(uuid),
-    status: agent.microservices()?.find(({ id }) => id === uuid),
-    hasEngine: agent.supervisor.engine.state === 'connected',
-  });
   let failure: unknown;
   const isOver = (): boolean => {
-    const progress = look();
+    const progress = applyProgressOf(agent, uuid);
     const stage = stageOf(progress);
     if (stage) update({ stage });
     try {
@@ -130,7 +121,7 @@ async function follow(
   const isInTime = await agent.supervisor.until(isOver, BUDGET, signal);
   if (failure) throw failure;
   if (!isInTime) {
-    const { status } = look();
+    const { status } = applyProgressOf(agent, uuid);
     throw new AgentError('UNAVAILABLE', `it is still ${status?.status ?? 'unknown'}. The agent goes on trying`);
   }
   update({ stage: 'persisting' });

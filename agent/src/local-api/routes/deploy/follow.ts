@@ -16,6 +16,20 @@ export interface ApplyProgress {
   hasEngine: boolean;
 }
 
+/** What the progress of an apply is read from. */
+export interface FollowedAgent {
+  readonly own: { readonly rows: ReadonlyMap<string, LocalRow> };
+  /** undefined until the engine was read once */
+  microservices(): readonly MicroserviceStatus[] | undefined;
+  readonly supervisor: { readonly engine: { state: 'connected' | 'connecting' | 'lost' } };
+}
+
+export const applyProgressOf = (agent: FollowedAgent, uuid: string): ApplyProgress => ({
+  row: agent.own.rows.get(uuid),
+  status: agent.microservices()?.find(({ id }) => id === uuid),
+  hasEngine: agent.supervisor.engine.state === 'connected',
+});
+
 const STAGES: Readonly<Partial<Record<MicroserviceStatus['status'], ApplyStage>>> = {
   PULLING: 'pulling',
   CREATING: 'creating',
