@@ -7,7 +7,11 @@ import type { Containerd } from './client.ts';
 import { Unpacking, unsynced } from './unpacking.ts';
 import { CONTAINERD, SNAPSHOT_KINDS } from './wire/containerd.ts';
 
-const layer = (name: string, parent = '') => ({ name, parent, kind: SNAPSHOT_KINDS.committed });
+const layer = (name: string, parent = ''): { name: string; parent: string; kind: number } => ({
+  name,
+  parent,
+  kind: SNAPSHOT_KINDS.committed,
+});
 const ofContainer = (name: string, parent: string) => ({ name, parent, kind: SNAPSHOT_KINDS.active });
 
 /** A containerd with layers, and the machine around it; `restart` is another process of the agent, in a boot. */

@@ -101,7 +101,7 @@ export class Unpacking {
     }
   }
 
-  /** While others go on, the mark stays: their layers are none of those that it names. */
+  /** While others continue, the mark stays: their layers are none of those that it names. */
   async #end(): Promise<void> {
     this.#running--;
     if (this.#running === 0) await this.#finish();
