@@ -33,6 +33,7 @@ import { containerFrom, type ObservedRun } from './read-container.ts';
 import { type ContainerRecord, ContainerRecords } from './record.ts';
 import { RecordRuns } from './runs.ts';
 import { Turns } from './turns.ts';
+import { Unpacking } from './unpacking.ts';
 import { CONTAINERD, TASK_STATES } from './wire/containerd.ts';
 import { CONTAINER_STATES, CRI } from './wire/cri.ts';
 
@@ -42,6 +43,8 @@ export interface EmbeddedEngineOptions {
   /** the agent's instance id */
   instance: string;
   bridgeCidr?: string | undefined;
+  /** names the present boot of the machine, unless a test does */
+  bootId?: string;
 }
 
 const MIB = 1024 * 1024;
@@ -59,6 +62,7 @@ interface Connected {
   images: ImageStore;
   runs: RecordRuns;
   health: HealthProbes;
+  unpacking: Unpacking;
 }
 
 /**
@@ -69,6 +73,7 @@ export class EmbeddedEngine implements CompleteEngine {
   readonly url: string;
   readonly capabilities = ALL_CAPABILITIES;
   readonly #bridgeCidr: string | undefined;
+  readonly #bootId: string;
   #instance: string;
   readonly #containerd: Containerd;
   readonly #records: ContainerRecords;
@@ -81,10 +86,11 @@ export class EmbeddedEngine implements CompleteEngine {
   /** the logs of containers that may grow */
   #logs: readonly ContainerRecord[] = [];
 
-  constructor({ url, instance, bridgeCidr }: EmbeddedEngineOptions) {
+  constructor({ url, instance, bridgeCidr, bootId = presentBoot() }: EmbeddedEngineOptions) {
     this.url = url;
     this.#instance = instance;
     this.#bridgeCidr = bridgeCidr;
+    this.#bootId = bootId;
     this.#containerd = new Containerd(url);
     this.#records = new ContainerRecords(this.#containerd);
   }
@@ -100,10 +106,14 @@ export class EmbeddedEngine implements CompleteEngine {
     const [containerd, records, places] = [this.#containerd, this.#records, recordPlaces(started)];
     const images = new ImageStore(containerd, imageArchitecture());
     const runs = new RecordRuns({ containerd, records, started, places });
+    const unpacking =
+      this.#connected?.unpacking ?? new Unpacking({ containerd, root: started.root, bootId: this.#bootId });
+    await unpacking.recover(signal);
     await ensurePause(containerd, images, started.pauseImage, signal);
     await runs.removeOrphans();
     this.#statuses.clear();
-    this.#connected = { started, places, images, runs, health: new HealthProbes({ containerd, records, runs }) };
+    const health = new HealthProbes({ containerd, records, runs });
+    this.#connected = { started, places, images, runs, health, unpacking };
     return {
       kind: EMBEDDED_KIND,
       version: version.replace(/^v/, ''),
@@ -228,7 +238,8 @@ export class EmbeddedEngine implements CompleteEngine {
   }
 
   pull(request: PullRequest, signal?: AbortSignal): Promise<string> {
-    return containerdPull(this.#containerd, this.#at.images, request, signal);
+    const { images, unpacking } = this.#at;
+    return unpacking.during(() => containerdPull(this.#containerd, images, request, signal));
   }
 
   async removeImage(selector: string, signal?: AbortSignal): Promise<void> {
@@ -317,10 +328,19 @@ export class EmbeddedEngine implements CompleteEngine {
   }
 
   async start(id: string, signal?: AbortSignal): Promise<void> {
-    await this.#at.runs.start(id, signal);
+    await this.#startUnpacked(id, signal);
     const record = await this.#records.get(id, signal);
     if (record.run.containerId) this.#owners.set(record.run.containerId, id);
     this.#logs = [...this.#logs.filter((each) => each.id !== id), record];
+  }
+
+  /** containerd unpacks at the start what no pull has unpacked, such as the images of an archive. */
+  async #startUnpacked(id: string, signal?: AbortSignal): Promise<void> {
+    const { images, started, runs, unpacking } = this.#at;
+    const { imageId } = await this.#records.get(id, signal);
+    for (const each of [imageId, started.pauseImage])
+      if (!(await images.isUnpacked(each, signal))) return unpacking.during(() => runs.start(id, signal));
+    await runs.start(id, signal);
   }
 
   async processOf(id: string, signal?: AbortSignal): Promise<number> {
@@ -453,6 +473,8 @@ export class EmbeddedEngine implements CompleteEngine {
     return this.#connected;
   }
 }
+
+const presentBoot = () => (readText('/proc/sys/kernel/random/boot_id') ?? '').trim();
 
 const agentOf = ({ spec }: ContainerRecord) => spec.labels[CONTAINER_LABELS.agent] ?? '';
 

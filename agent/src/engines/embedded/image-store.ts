@@ -9,7 +9,7 @@ import { CONTAINERD } from './wire/containerd.ts';
 
 /** The images of a containerd: names that lead to an index or a manifest. An image's id is the digest of its configuration. */
 
-const SNAPSHOTTER = 'overlayfs';
+export const SNAPSHOTTER = 'overlayfs';
 
 interface Descriptor {
   digest: string;
@@ -160,15 +160,26 @@ export class ImageStore {
   async #unpackedBytes(key: string, signal?: AbortSignal): Promise<number> {
     const known = this.#unpacked.get(key);
     if (known !== undefined) return known;
+    const size = await this.#usage(key, signal);
+    if (size !== undefined) this.#unpacked.set(key, size);
+    return size ?? 0;
+  }
+
+  /** Undefined where there is no such snapshot. */
+  async #usage(key: string, signal?: AbortSignal): Promise<number | undefined> {
     const request = { snapshotter: SNAPSHOTTER, key };
     try {
-      const { size } = await this.#containerd.call(CONTAINERD.snapshotUsage, request, { signal });
-      this.#unpacked.set(key, size);
-      return size;
+      return (await this.#containerd.call(CONTAINERD.snapshotUsage, request, { signal })).size;
     } catch (error) {
-      if (isCode(error, 'NotFound', 'Invalid')) return 0;
+      if (isCode(error, 'NotFound', 'Invalid')) return undefined;
       throw error;
     }
+  }
+
+  /** Whether the start of a container of this image unpacks nothing. */
+  async isUnpacked(reference: string, signal?: AbortSignal): Promise<boolean> {
+    const top = (await this.find(reference, signal))?.content.layers.at(-1);
+    return top !== undefined && (await this.#usage(top.chain, signal)) !== undefined;
   }
 
   /** Gives an image a name, also where another image has it. */

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
-import { chownSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { chownSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -13,7 +13,10 @@ import type {} from '../../../../../hack/testing/provided.ts';
 import { temporaryFolder } from '../../../../../testing/temporary-folder.ts';
 import type { EngineFacts } from '../../../engine-port/facts.ts';
 import { findContainer, INSTANCE, makeSpec, prepare, until } from '../../_contract.ts';
+import { Containerd as ContainerdClient } from '../client.ts';
 import { EmbeddedEngine } from '../engine.ts';
+import { Unpacking } from '../unpacking.ts';
+import { CRI } from '../wire/cri.ts';
 
 /**
  * What happens to the agent's own engine. By day its containerd is killed beside a container; the nightly run has the slow faults.
@@ -53,6 +56,55 @@ async function lines(id: string): Promise<number[]> {
   const numbers: number[] = [];
   for await (const { line } of engine.logs(id, { tail: Infinity })) numbers.push(Number(line.replace('line ', '')));
   return numbers;
+}
+
+/** A file system of its own, which can lose what it has not written to its disk yet. */
+class PowerlessDisk {
+  readonly mount: string;
+  readonly #image: string;
+
+  private constructor(mount: string) {
+    this.mount = mount;
+    this.#image = `${mount}.img`;
+  }
+
+  static async make(mount: string): Promise<PowerlessDisk> {
+    const disk = new PowerlessDisk(mount);
+    mkdirSync(mount);
+    await run('truncate', ['--size', '512M', disk.#image]);
+    await run('mkfs.ext4', ['-q', disk.#image]);
+    await disk.#attach();
+    return disk;
+  }
+
+  async #attach(): Promise<void> {
+    await run('mount', ['-o', 'loop', this.#image, this.mount]);
+  }
+
+  /** The disk as its blocks are now; what waits in memory is lost. Nothing may write meanwhile. */
+  async losePower(): Promise<void> {
+    await run('cp', ['--sparse=always', this.#image, `${this.#image}.now`]);
+    await run('umount', [this.mount]);
+    renameSync(`${this.#image}.now`, this.#image);
+    await this.#attach();
+  }
+
+  async remove(): Promise<void> {
+    await run('umount', ['--lazy', this.mount]);
+  }
+}
+
+/** A pull that is not over when its layers are unpacked. */
+async function pullUnsynced(_engine: EmbeddedEngine, image: string, own: Containerd): Promise<void> {
+  const client = new ContainerdClient(own.url);
+  const pulled = Promise.withResolvers<void>();
+  const pull = async () => {
+    await client.call(CRI.pullImage, { image: { image } }, { deadline: 0 });
+    pulled.resolve();
+    await new Promise(() => {});
+  };
+  void new Unpacking({ containerd: client, root: own.started.root, bootId: 'the former' }).during(pull);
+  await pulled.promise;
 }
 
 const reconnected = () => until('the engine to answer', () => engine.connect());
@@ -142,6 +194,36 @@ describe.runIf(runsHere())('the containerd of the agent', () => {
       expect(isAlive(pid)).toBe(true);
     },
     300_000,
+  );
+
+  test.runIf(process.env.SKERRY_NIGHTLY).each([
+    ['right after a pull', (onDisk: EmbeddedEngine, reference: string) => onDisk.pull({ reference, platform: '' })],
+    ['when a pull has unpacked layers that are not on the disk', pullUnsynced],
+  ] as const)(
+    'loses power %s, and the next pull brings a whole image',
+    async (_when, pull) => {
+      const content = randomBytes(8 * 1024 ** 2);
+      const image = shellImage({ files: [{ path: '/tmp/whole', content }] });
+      const { reference: whole } = await pushImage(inject('registryUrl'), 'faults/whole', '1', image);
+      const disk = await PowerlessDisk.make(join(folder, randomUUID()));
+      onTestFinished(() => disk.remove());
+      const own = await startContainerd({ dir: disk.mount });
+      onTestFinished(() => own.stop());
+      const onDisk = new EmbeddedEngine({ url: own.url, instance: INSTANCE });
+      await onDisk.connect();
+      await pull(onDisk, whole, own);
+      await own.kill();
+      await disk.losePower();
+      await own.start();
+      const next = new EmbeddedEngine({ url: own.url, instance: INSTANCE, bootId: 'the next' });
+      const itsFacts = await until('the engine to answer', () => next.connect());
+      await next.pull({ reference: whole, platform: '' });
+      const { id } = await next.create(makeSpec({ facts: itsFacts, view: { imageId: whole, cmd: ['sleep', '3000'] } }));
+      await next.start(id);
+      const pid = await next.processOf(id);
+      expect(readFileSync(`/proc/${pid}/root/tmp/whole`).equals(content)).toBe(true);
+    },
+    120_000,
   );
 
   nightly(

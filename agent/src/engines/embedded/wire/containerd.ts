@@ -106,6 +106,13 @@ export const CONTAINERD = {
       size: integerField(1),
     },
   ),
+  listSnapshots: method(
+    'snapshots.v1.Snapshots',
+    'List',
+    { snapshotter: textField(1) },
+    { snapshots: listField(1, { name: textField(1), parent: textField(2), kind: integerField(3) }) },
+  ),
+  removeSnapshot: method('snapshots.v1.Snapshots', 'Remove', { snapshotter: textField(1), key: textField(2) }, {}),
   createLease: method('leases.v1.Leases', 'Create', { id: textField(1), labels: map(3, 'text') }, {}),
   deleteLease: method('leases.v1.Leases', 'Delete', { id: textField(1), sync: flagField(2) }, {}),
   publish: method('events.v1.Events', 'Publish', { topic: textField(1), event: one(2, any) }, {}),
@@ -117,6 +124,7 @@ export const CONTAINERD = {
 } as const;
 
 export const TASK_STATES = { created: 1, running: 2, stopped: 3, paused: 4, pausing: 5 } as const;
+export const SNAPSHOT_KINDS = { view: 1, active: 2, committed: 3 } as const;
 export const WRITE_ACTIONS = { write: 1, commit: 2 } as const;
 
 /** What an event says: the container that it is about. */
