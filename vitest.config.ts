@@ -26,6 +26,9 @@ export default defineConfig({
     // Longer than the second that vitest has: what is waited for may be a write of another process on a busy machine.
     expect: { poll: { timeout: 30_000 } },
     sequence: { sequencer: LongestFirst },
+    // Node loads the sources itself, as in production: vitest's own loader is a transform of 500 modules for each process,
+    // and a look into an object at each use of an import.
+    experimental: { viteModuleRunner: false, nodeLoader: false },
     projects: [
       {
         extends: true,

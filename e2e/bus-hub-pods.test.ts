@@ -453,18 +453,23 @@ describe.runIf(isNightly)('the hub of the message bus as pods', () => {
   );
 
   test(
-    'replaces its members for another account of the servers when its Secret is lost, and keeps clients and streams',
+    'replaces its members for other keys of the account of the servers when its Secret is lost, and keeps clients and streams',
     async () => {
       const before = await untilAllReady();
-      const [system] = (
-        await cluster.kube.request<{ items: { spec: { name?: string }; status?: { uuid: string } }[] }>(
-          'GET',
-          `/apis/${API_VERSION}/namespaces/${NAMESPACE}/busaccounts`,
-        )
-      ).items.filter(({ spec }) => spec.name === 'SYS');
-      await kubectl('delete', 'secret', accountSecretName(system?.status?.uuid ?? ''));
+      const path = `/apis/${API_VERSION}/namespaces/${NAMESPACE}/busaccounts`;
+      interface Account {
+        spec: { name?: string };
+        status?: { uuid: string; publicKey: string };
+      }
+      const system = async () => {
+        const { items } = await cluster.kube.request<{ items: Account[] }>('GET', path);
+        return items.find(({ spec }) => spec.name === 'SYS')?.status;
+      };
+      const lost = await system();
+      await kubectl('delete', 'secret', accountSecretName(lost?.uuid ?? ''));
       await untilReplaced(before);
       await untilAllReady();
+      expect((await system())?.publicKey).toBe(lost?.publicKey);
       const late = await newCreds('later');
       for (const text of [creds, late]) await expect.poll(() => answerTo(text), { timeout: 30_000 }).toBe('in');
       await rest('DELETE', '/bus/accounts/shop/users/later');

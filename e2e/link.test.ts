@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, describe, type ExpectStatic, inject, test } from 'vitest';
-import { DockerEngine } from '../agent/src/engines/docker/engine.ts';
+import { afterAll, describe, type ExpectStatic, test } from 'vitest';
+import { firstEngine, openTestEngine, outsideOf } from '../agent/src/engines/_outside.ts';
 import { VirtualClock } from '../agent/src/machine/_virtual-clock.ts';
 import { freePort } from '../hack/ports.ts';
 import { type FaultyProxy, startToxiproxy } from '../hack/toxiproxy.ts';
@@ -32,6 +32,7 @@ const dir = temporaryFolder();
 const home = temporaryFolder();
 
 const stack = await createStack();
+const outside = outsideOf(firstEngine());
 const toxiproxy = started.use(await startToxiproxy({ dir, log: (text) => process.stderr.write(`${text}\n`) }));
 const controller = await stack.startController();
 const image = await stack.image('link');
@@ -153,12 +154,10 @@ async function runOf(node: string, name: string) {
   const uuid = (await stack.application(node))?.status?.microservices?.find((one) => one.name === name)?.uuid ?? '-';
   const id = (await stack.containers()).find((one) => one.state === 'running' && one.name.includes(uuid))?.id;
   if (!id) return undefined;
-  const engine = await stack.inspect(id);
   const item = (await stack.node(node))?.status?.microservices?.find((one) => one.uuid === uuid);
   return {
     id,
-    startedAt: engine.State.StartedAt,
-    restarts: engine.RestartCount,
+    run: await outside.look(id),
     told: { startTime: item?.startTime, restartCount: item?.restartCount },
   };
 }
@@ -179,7 +178,7 @@ describe.concurrent('an edit is carried out, and no container restarts:', () => 
     const node = 'link-hour';
     const proxy = await toxiproxy.proxy(node, new URL(controller.url).host);
     const time = started.use(startClock());
-    const engine = (instance: string) => new DockerEngine({ url: inject('engineUrl'), instance });
+    const engine = (instance: string) => openTestEngine(firstEngine(), instance);
     const { agent } = started.use(startLocalAgent({ home, engine, clock: time.clock }));
     await stack.apply({ apiVersion: API_VERSION, kind: 'EdgeNode', metadata: { name: node }, spec: {} });
     const key = await stack.provisioningKey(node, controller);

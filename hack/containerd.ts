@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { delimiter, dirname, join } from 'node:path';
 import { containerdPlaces } from '../agent/src/engines/embedded/machine/places.ts';
@@ -76,7 +76,7 @@ export async function startContainerd({
     const { command, ...record } = prepareContainerd({
       ...options,
       bridgeCidr,
-      ...(programs && { containerd: programs.containerd }),
+      programs: [...(programs ? [programs.containerd] : []), secondRuntime(dir)],
     });
     started = record;
     first = version;
@@ -146,6 +146,16 @@ async function removeStale(): Promise<void> {
     const places = containerdPlaces({ root, state, systemd, name: network.name });
     await removeContainerd({ places, started, grace: 0, purge: true });
   }
+}
+
+/** A second runtime, so that there is a choice: runc under the name of another program with its command line. */
+function secondRuntime(dir: string): string {
+  const [folder, runc] = [join(dir, 'runtimes'), '/usr/sbin/runc'];
+  const crun = join(folder, 'crun');
+  mkdirSync(folder, { recursive: true });
+  rmSync(crun, { force: true });
+  symlinkSync(runc, crun);
+  return crun;
 }
 
 /** containerd 2 with its shim. */

@@ -63,6 +63,11 @@ const RUNS: readonly Run[] = [
     command: tests('e2e', 'e2e/bus-hub.test.ts'),
   },
   {
+    name: 'bus-page',
+    about: 'the page of the message bus as typed, on a local stack, with the command line of NATS and a device of MQTT',
+    command: tests('e2e', 'e2e/bus-page.test.ts'),
+  },
+  {
     name: 'services',
     about:
       'services between two machines while tags change a hundred times, and a default router that is edited by hand',
@@ -139,12 +144,13 @@ const RUNS: readonly Run[] = [
   {
     name: 'bus-faults',
     about:
-      'a leader killed before and after each write of accounts, users, rules and the operator of the message bus, and writes that are refused',
+      'a leader killed before and after each write of accounts, users, rules and the operator of the message bus, writes that are refused, and its lost keys',
     command: tests(
       'unit',
       'src/subjects/bus-accounts/reconcile/killed.test.ts',
       'src/subjects/bus-accounts/reconcile/refused-writes.test.ts',
       'src/subjects/bus-servers/reconcile/refused-writes.test.ts',
+      'src/subjects/bus-servers/reconcile/lost-system-members.test.ts',
     ),
   },
   {
@@ -167,8 +173,8 @@ const RUNS: readonly Run[] = [
   },
   {
     name: 'agent-engines',
-    about: 'every test of the agent on every engine',
-    command: tests('engine', 'agent/src/agent.engine.test.ts'),
+    about: 'every test of the agent on every engine, also with its models',
+    command: tests('engine', 'agent/src/agent.engine.test.ts', 'agent/src/content/artifacts/artifacts.engine.test.ts'),
   },
   {
     name: 'registries',
@@ -269,6 +275,18 @@ const RUNS: readonly Run[] = [
     command: ['e2e/history/main.ts', '--from', 'today', '--count', '200'],
   },
   {
+    name: 'history-embedded',
+    about: "40 such stories, other ones every day, on the agent's own engine",
+    command: ['e2e/history/main.ts', '--from', 'today', '--profile', 'real engine', '--count', '40'],
+    env: { SKERRY_ENGINE: 'embedded' },
+  },
+  {
+    name: 'history-podman',
+    about: 'the same on podman',
+    command: ['e2e/history/main.ts', '--from', 'today', '--profile', 'real engine', '--count', '40'],
+    env: { SKERRY_ENGINE: 'podman' },
+  },
+  {
     name: 'upgrade',
     about: 'the last release upgraded to this version and back, with 200 agents that poll',
     command: tests('e2e', 'e2e/upgrade.test.ts'),
@@ -293,7 +311,7 @@ const RUNS: readonly Run[] = [
   {
     name: 'bus-hub',
     about:
-      'the hub of the message bus as pods with CoreDNS and Calico: a member killed, a disk lost, evictions, a rolling restart, a lost account of its servers, TLS for clients',
+      'the hub of the message bus as pods with CoreDNS and Calico: a member killed, a disk lost, evictions, a rolling restart, lost keys of its servers, TLS for clients',
     command: tests('e2e', 'e2e/bus-hub-pods.test.ts'),
   },
   {
@@ -331,14 +349,19 @@ const RUNS: readonly Run[] = [
   },
   {
     name: 'standalone',
-    about:
-      'the page of one machine without a controller as typed, on a Debian with docker and podman and without a network',
+    about: 'the page of one machine without a controller as typed, on a Debian with each engine and without a network',
     command: tests('e2e', 'e2e/machines/standalone-page.test.ts'),
   },
   {
     name: 'control-plane',
-    about: 'the page of a control plane on a node as typed, with docker and podman',
+    about: 'the page of a control plane on a node as typed, with every engine',
     command: tests('engine', 'agent/src/control-plane.engine.test.ts'),
+  },
+  {
+    name: 'control-plane-machines',
+    about:
+      "the same on two Debian machines with the agent's own engine and without a way out, and a reboot with the cable out",
+    command: tests('e2e', 'e2e/machines/control-plane-page.test.ts'),
   },
   {
     name: 'install',

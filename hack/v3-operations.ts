@@ -9,7 +9,7 @@ export interface V3Operation {
 }
 
 /**
- * The operations of v3 on fleet, workloads, catalogs, certificates, rules of the message bus and users: method and path. The list says what clients may ask for.
+ * The operations of v3 on fleet, workloads, catalogs, certificates, the message bus and users: method and path. The list says what clients may ask for.
  * Routes, permissions and tests are found by it and must not be entered here.
  */
 const TABLE: Readonly<Record<string, string>> = {
@@ -134,7 +134,22 @@ const TABLE: Readonly<Record<string, string>> = {
     PATCH  /serviceaccounts/{appName}/{name}
     PATCH  /serviceaccounts/yaml/{appName}/{name}
     DELETE /serviceaccounts/{appName}/{name}`,
-  'Message bus': rules('/bus/account-rules') + rules('/bus/user-rules'),
+  'Message bus': `
+    GET    /bus/operator
+    POST   /bus/operator/rotate
+    GET    /bus/bootstrap
+    GET    /bus/hub
+    PUT    /bus/hub
+    GET    /bus/users
+    GET    /bus/accounts
+    GET    /bus/accounts/{appName}
+    POST   /bus/accounts/{appName}
+    GET    /bus/accounts/{appName}/users
+    POST   /bus/accounts/{appName}/users
+    GET    /bus/accounts/{appName}/users/{userName}/creds
+    DELETE /bus/accounts/{appName}/users/{userName}
+    POST   /bus/accounts/{appName}/mqtt-bearer
+    DELETE /bus/accounts/{appName}/mqtt-bearer/{userName}${rules('/bus/account-rules')}${rules('/bus/user-rules')}`,
   Roles: patched('/roles'),
   'Role bindings': patched('/rolebindings'),
   'Network topology': `

@@ -146,8 +146,8 @@ describe('a microservice that moves', () => {
     move(node(1), 0);
     move(a(), 1);
     await fleet.settle();
-    for (const of of [a(), node(1)])
-      expect(desired(of)?.microservices).toMatchObject(Array(2).fill({ reason: 'MovingFromNode' }));
+    for (const each of [a(), node(1)])
+      expect(desired(each)?.microservices).toMatchObject(Array(2).fill({ reason: 'MovingFromNode' }));
     has(a(), 'STOPPED');
     report(
       node(1),
@@ -155,9 +155,9 @@ describe('a microservice that moves', () => {
       (fleet.application(1).spec.microservices ?? []).map(({ uuid = '' }) => ({ id: uuid, status: 'STOPPED' })),
     );
     await fleet.settle();
-    for (const of of [a(), node(1)]) report(of);
+    for (const each of [a(), node(1)]) report(each);
     await fleet.settle();
-    for (const of of [a(), node(1)]) report(of);
+    for (const each of [a(), node(1)]) report(each);
     await fleet.settle();
     expect([ready(0)?.reason, ready(1)?.reason]).toEqual(['AllRunning', 'AllRunning']);
   });
@@ -193,7 +193,7 @@ describe('a microservice that moves from a node that is not heard', () => {
     const fleet = await setUp({ waitSeconds: 1 });
     const { a, c, cluster, time, report, node, move, settle } = fleet;
     time.now += 160_000;
-    for (const of of [node(1), c()]) report(of);
+    for (const each of [node(1), c()]) report(each);
     cluster.edit(a(), ({ metadata }) => {
       metadata.annotations = { touched: 'true' };
     });
@@ -233,7 +233,7 @@ describe('a microservice that moves from a node that is not heard', () => {
     move(c());
     expect(await does(c())).toBe('MovingFromNode');
     time.now += 160_000;
-    for (const of of [node(1), c()]) report(of);
+    for (const each of [node(1), c()]) report(each);
     cluster.edit(a(), ({ metadata }) => {
       metadata.annotations = { touched: 'true' };
     });

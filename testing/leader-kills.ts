@@ -31,10 +31,19 @@ interface Options {
 /** A run of the night says how far it is once in so many kills. */
 const PROGRESS = 20;
 
-/** Both sides of each write in the night; by day one side of every fourth write, in turn before and after it. */
-function killsOf(writes: number): Kill[] {
+/** The number of today; a night begins the next one. */
+const TODAY = Math.floor(Date.now() / 86_400_000);
+
+/**
+ * Both sides of each write in the night, over so many nights that follow each other; by day one side of every fourth write, in turn before
+ * and after it.
+ */
+export function killsOf(writes: number, nights = 1, today = TODAY): Kill[] {
   const all = Array.from({ length: writes }, (_, i) => WHENS.map((when) => ({ n: i + 1, when }))).flat();
-  return process.env.SKERRY_NIGHTLY ? all : all.filter((_, i) => [0, 9].includes(i % 16));
+  const isChosen = process.env.SKERRY_NIGHTLY
+    ? (i: number) => i % nights === today % nights
+    : (i: number) => [0, 9].includes(i % 16);
+  return all.filter((_, i) => isChosen(i));
 }
 
 /**
@@ -94,12 +103,15 @@ export function createLeaderKills(
     settled,
     /**
      * Tells the story once whole, and once for every fourth write of the leader, in turn before and after it; nightly for both
-     * sides of each write. Returns all that was wrong.
+     * sides of each write, a long story for a share of them in each of several nights. Returns all that was wrong.
      */
-    async everyKill(act: () => Promise<string[]>): Promise<{ writes: string[]; found: unknown[] }> {
+    async everyKill(
+      act: () => Promise<string[]>,
+      { nights = 1 }: { nights?: number } = {},
+    ): Promise<{ writes: string[]; found: unknown[] }> {
       const whole = await tell(act);
       const found: unknown[] = whole.amiss.length > 0 ? [{ amiss: whole.amiss }] : [];
-      const kills = killsOf(whole.writes.length);
+      const kills = killsOf(whole.writes.length, nights);
       for (const [i, { n, when }] of kills.entries()) {
         if (process.env.SKERRY_NIGHTLY && i % PROGRESS === 0) console.log(`kill ${i + 1} of ${kills.length}`);
         await fleet.reset();

@@ -35,6 +35,9 @@ const FORMS: readonly (readonly [RegExp, string])[] = [
   [/\b\d+[smh]( \d+s)?\b/g, '<time>'],
   [/\b[\d.]+ ([KM]i?)?B\b/g, '<size>'],
   [/\b(docker|podman|embedded) \d\S* at \S+/g, '<engine>'],
+  [/\b\d\d:\d\d:\d\d\b/g, '<clock>'],
+  [/-[0-9a-f]{8}\b/g, '-<hash>'],
+  [/^\[#\d+\]/, '[#<number>]'],
   [/ +/g, ' '],
 ];
 /** How far a command is, which is shown when it takes long enough. */

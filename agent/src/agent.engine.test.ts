@@ -10,13 +10,13 @@ import { Home } from './_home.ts';
 import { untilRuns, webView } from './_web.ts';
 import type { Container } from './engine-port/container.ts';
 import { until } from './engines/_contract.ts';
-import { isRepresented, outsideOf, type TestEngine } from './engines/_outside.ts';
+import { outsideOf, type TestEngine } from './engines/_outside.ts';
 import { FakeController, type View } from './link/_fake-controller.ts';
 import { readText } from './machine/disk.ts';
 
 /**
- * The agent as a process, on real engines, with a fake controller. Behaviour that depends on the engine is tested on each
- * engine; all other behaviour only on the first, and with SKERRY_NIGHTLY on all. By day the agent's own engine has the first test.
+ * The agent as a process, on real engines, with a fake controller. By day the first engine has all tests and each other one
+ * the first test, since the contract represents what depends on the engine; with SKERRY_NIGHTLY all engines have all.
  */
 
 const registry = new URL(inject('registryUrl')).host;
@@ -83,7 +83,6 @@ const untilGreeting = (wanted: string) => until(`the greeting "${wanted}"`, asyn
 
 for (const [place, { kind, url }] of inject('everyEngine').entries())
   describe(kind, () => {
-    const each = test.skipIf(isRepresented({ kind }));
     const more = place === 0 || process.env.SKERRY_NIGHTLY ? test : () => {};
     const nightly = process.env.SKERRY_NIGHTLY ? test : () => {};
 
@@ -118,7 +117,7 @@ for (const [place, { kind, url }] of inject('everyEngine').entries())
     });
 
     describe('a new image', () => {
-      each('is pulled, and its container is created, before the old container stops', async () => {
+      more('is pulled, and its container is created, before the old container stops', async () => {
         const [old] = await running();
         const next = view({ imageId: image('2') });
         home.log = '';
@@ -167,7 +166,7 @@ for (const [place, { kind, url }] of inject('everyEngine').entries())
     });
 
     describe('an agent that is ended', () => {
-      each('adopts the running containers when it starts again and changes nothing', async () => {
+      more('adopts the running containers when it starts again and changes nothing', async () => {
         const before = await running();
         await home.end();
         controller.said = {};
@@ -240,7 +239,7 @@ for (const [place, { kind, url }] of inject('everyEngine').entries())
       await until('the restart', () => controller.microservice(uuid)?.restartCount === 1, 40_000);
     });
 
-    each('a microservice that is no longer wanted is stopped, removed and reported as STOPPED', async () => {
+    more('a microservice that is no longer wanted is stopped, removed and reported as STOPPED', async () => {
       await running();
       controller.change({ microservices: [] });
       await until('STOPPED', () =>
@@ -250,7 +249,7 @@ for (const [place, { kind, url }] of inject('everyEngine').entries())
       await until('an empty list', () => controller.said.microserviceStatus?.length === 0);
     });
 
-    each('a local stop outlasts a restart of the agent and ends with a local start', async () => {
+    more('a local stop outlasts a restart of the agent and ends with a local start', async () => {
       await running();
       expect((await home.cli('ms', 'stop', 'web')).out).toContain('STOPPED');
       await until('the report', () => controller.microservice(uuid)?.reason === 'StoppedLocally');
@@ -285,7 +284,7 @@ for (const [place, { kind, url }] of inject('everyEngine').entries())
       });
     });
 
-    each(
+    more(
       'microservices start in the order of their schedule, each when the one before is healthy, and stop in reverse',
       async () => {
         const later = randomUUID();
@@ -315,7 +314,7 @@ for (const [place, { kind, url }] of inject('everyEngine').entries())
       },
     );
 
-    each(
+    more(
       'fields that the engine cannot honour are reported with the microservice, which runs without them',
       async () => {
         const fields = { docker: ['env'], podman: ['runtime', 'env'], embedded: ['env'] };
@@ -330,7 +329,7 @@ for (const [place, { kind, url }] of inject('everyEngine').entries())
       },
     );
 
-    each(
+    more(
       'a container that a person pauses is resumed at once, and one that a person removes is created again',
       async () => {
         const [before] = await running();

@@ -53,6 +53,7 @@ export const controlPlane: Benchmark = {
       await fleet.grow(size);
       context.log(`${size} nodes: ${seconds} s at rest`);
       await sleep(seconds * 1_000);
+      requireRunning(await createRest(http, () => token).call<NodeList>('GET', '/node-list'), size);
       figures[`memory@${size}`] = await memoryOfContainer(machine, container);
     }
     return {
@@ -76,6 +77,17 @@ async function deploy({ client }: Alone, port: number): Promise<string> {
   const path = '/v1/deploy/controlplane:apply';
   await finished(client, path, await client.call('POST', path, { form: { manifest } }));
   return (await client.call<{ containerId: string }>('GET', '/v1/system/controlplane')).containerId;
+}
+
+interface NodeList {
+  fogs: { daemonStatus: string }[];
+}
+
+/** Throws unless so many nodes have joined, and each of them runs. */
+function requireRunning({ fogs }: NodeList, size: number): void {
+  const running = fogs.filter(({ daemonStatus }) => daemonStatus === 'RUNNING').length;
+  if (fogs.length !== size || running !== size)
+    throw new Error(`${running} of ${fogs.length} nodes run, and not ${size} of ${size}`);
 }
 
 async function login(rest: ReturnType<typeof createRest>): Promise<string> {

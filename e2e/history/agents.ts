@@ -2,6 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { EngineError } from '../../agent/src/engine-port/error.ts';
+import type { TestEngine } from '../../agent/src/engines/_outside.ts';
 import { createEngineHost, type EngineHost, type EngineMethod } from './engine-host.ts';
 import type { EngineRecord } from './history.ts';
 
@@ -44,7 +45,8 @@ export interface Machine extends AsyncDisposable {
 export interface MachineOptions {
   name: string;
   dir: string;
-  dockerUrl?: string;
+  /** in memory when absent */
+  real?: TestEngine;
   record(entry: Omit<EngineRecord, 'at' | 'node'>): void;
   /** called when the fault that kills the agent at a step has done so */
   onKilledAtStep(): void;
@@ -58,7 +60,7 @@ export function createMachine(options: MachineOptions): Machine {
   mkdirSync(dir, { recursive: true });
   const engine = createEngineHost({
     node: name,
-    dockerUrl: options.dockerUrl,
+    real: options.real,
     record: options.record,
     colourOf: options.colourOf,
     killAgent: () => {

@@ -4,9 +4,8 @@ import type { ContainerSpec } from '../../agent/src/engine-port/container-spec.t
 import type { Engine } from '../../agent/src/engine-port/engine.ts';
 import { EngineError } from '../../agent/src/engine-port/error.ts';
 import { cleanUp } from '../../agent/src/engines/_contract.ts';
-import { DockerEngine } from '../../agent/src/engines/docker/engine.ts';
+import { openTestEngine, outsideOf, type TestEngine } from '../../agent/src/engines/_outside.ts';
 import { MemoryEngine } from '../../agent/src/engines/memory/_engine.ts';
-import { callEngine } from '../../hack/engine-api.ts';
 import { CONTAINER_LABELS } from '../../src/api/names.ts';
 import type { EngineRecord } from './history.ts';
 
@@ -59,8 +58,8 @@ const isMutating = (method: EngineMethod) => (MUTATING as readonly string[]).inc
 
 export interface EngineHostOptions {
   node: string;
-  /** URL of a real docker; in memory when absent */
-  dockerUrl?: string;
+  /** in memory when absent */
+  real?: TestEngine;
   record(entry: Omit<EngineRecord, 'at' | 'node'>): void;
   /** ends the agent's process at once */
   killAgent(): void;
@@ -72,7 +71,8 @@ export interface EngineHostOptions {
 const LOOK_EVERY = 500;
 
 export function createEngineHost(options: EngineHostOptions): EngineHost {
-  const { record, killAgent } = options;
+  const { record, killAgent, real } = options;
+  const outside = real && outsideOf(real);
   let engine: Engine | undefined;
   let dies: { steps: number; when: 'before' | 'after' } | undefined;
   let fails: { count: number; when: 'before' | 'after' } | undefined;
@@ -88,9 +88,7 @@ export function createEngineHost(options: EngineHostOptions): EngineHost {
     record({ ...entry, id, uuid: boxes.get(id)?.uuid ?? '' } as never);
 
   function open(instance: string): void {
-    engine ??= options.dockerUrl
-      ? new DockerEngine({ url: options.dockerUrl, instance })
-      : new MemoryEngine({ anyImage: true });
+    engine ??= real ? openTestEngine(real, instance) : new MemoryEngine({ anyImage: true });
   }
 
   async function act(method: EngineMethod, args: readonly unknown[], signal: AbortSignal): Promise<unknown> {
@@ -206,13 +204,12 @@ export function createEngineHost(options: EngineHostOptions): EngineHost {
         box.dying = false;
         if (what === 'vanish') boxes.delete(id);
       };
-      if (options.dockerUrl) {
+      if (outside) {
         // Recorded before it is done, since the agent reacts quickly; a list meanwhile still shows the container running.
         box.dying = true;
         setTimeout(forget, DYING).unref();
-        const path = `/containers/${id}`;
-        if (what === 'vanish') await callEngine(options.dockerUrl, 'DELETE', `${path}?force=true`);
-        else await callEngine(options.dockerUrl, 'POST', `${path}/kill`);
+        if (what === 'vanish') await outside.remove(id);
+        else await outside.kill(id);
       } else {
         forget();
         memory().exit(id, 1);

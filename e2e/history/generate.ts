@@ -8,7 +8,7 @@ export interface Story {
   profile: Profile;
   /** number of controllers */
   replicas: number;
-  engine: 'memory' | 'docker';
+  engine: 'memory' | 'real';
   nodes: readonly string[];
   apps: readonly string[];
   users: readonly { name: string; steps: readonly UserStep[] }[];
@@ -78,7 +78,7 @@ export const PROFILES = [
   'clocks',
   'everything, replicated',
   'mass silence',
-  'docker',
+  'real engine',
 ] as const;
 type Profile = (typeof PROFILES)[number];
 
@@ -109,7 +109,14 @@ const KINDS: Record<Profile, readonly FaultKind[]> = {
   clocks: ['clock moved', 'clock moved', 'agent killed', 'link cut'],
   'everything, replicated': ALL,
   'mass silence': [],
-  docker: [...OF_AGENTS, 'container ended', 'container removed', 'link cut', 'controller killed', 'API answer lost'],
+  'real engine': [
+    ...OF_AGENTS,
+    'container ended',
+    'container removed',
+    'link cut',
+    'controller killed',
+    'API answer lost',
+  ],
 };
 
 const REPLICATED: ReadonlySet<Profile> = new Set(['replicas', 'everything, replicated']);
@@ -135,7 +142,7 @@ export function generate(seed: number): Story {
     seed,
     profile,
     replicas,
-    engine: profile === 'docker' ? 'docker' : 'memory',
+    engine: profile === 'real engine' ? 'real' : 'memory',
     nodes,
     apps,
     users: [

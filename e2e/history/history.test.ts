@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { firstEngine } from '../../agent/src/engines/_outside.ts';
 import { temporaryFolder } from '../../testing/temporary-folder.ts';
 import { layFoundations } from './foundations.ts';
 import { generate, type Story } from './generate.ts';
@@ -16,8 +17,8 @@ const started = new AsyncDisposableStack();
 const dir = temporaryFolder();
 
 beforeAll(async () => {
-  const docker = { engineUrl: inject('engineUrl'), registryUrl: inject('registryUrl') };
-  const foundations = await layFoundations({ dir, kubeconfig: inject('kubeconfig'), docker }, started);
+  const real = { engine: firstEngine(), registryUrl: inject('registryUrl') };
+  const foundations = await layFoundations({ dir, kubeconfig: inject('kubeconfig'), real }, started);
   const settle = ({ seed }: Story) => results.get(seed) as PromiseWithResolvers<Told>;
   for (const { promise } of results.values()) promise.catch(() => {});
   const all = tellAll(SEEDS.map(generate), foundations, {

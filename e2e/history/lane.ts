@@ -1,5 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { TestEngine } from '../../agent/src/engines/_outside.ts';
 import { type Kube, kubeFromFile, withToken } from '../../hack/kube.ts';
 import { freePort } from '../../hack/ports.ts';
 import { type Daemon, startDaemon } from '../../hack/process.ts';
@@ -14,8 +15,8 @@ export interface Foundations {
   kubectl: string;
   /** path of the controller, bundled */
   controller: string;
-  /** URL of a real container engine, and its images; when absent, stories that need them are skipped */
-  docker?: { url: string; images: Readonly<Record<string, string>> };
+  /** a real container engine, and its images; when absent, stories that need them are skipped */
+  real?: { engine: TestEngine; images: Readonly<Record<string, string>> };
   /** folder of everything: states of agents, logs */
   dir: string;
 }

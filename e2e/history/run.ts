@@ -60,7 +60,7 @@ async function setScene(story: Story, lane: Lane) {
       createMachine({
         name,
         dir: join(foundations.dir, lane.name, name),
-        ...(story.engine === 'docker' && foundations.docker && { dockerUrl: foundations.docker.url }),
+        ...(story.engine === 'real' && foundations.real && { real: foundations.real.engine }),
         record: (entry) => void engine.push({ ...entry, at: now(), node: name } as EngineRecord),
         onKilledAtStep: () => faults.push({ at: now(), kind: 'agent died', target: name, text: 'at that step' }),
         colourOf,
@@ -484,7 +484,7 @@ async function setScene(story: Story, lane: Lane) {
 }
 
 const images = (story: Story, { foundations }: Lane): Readonly<Record<string, string>> =>
-  (story.engine === 'docker' && foundations.docker?.images) || {
+  (story.engine === 'real' && foundations.real?.images) || {
     blue: 'registry.example/history/blue:1',
     green: 'registry.example/history/green:1',
   };

@@ -54,4 +54,4 @@ export async function tellAll(
 }
 
 const weight = ({ profile, replicas, engine }: Story) =>
-  (profile === 'mass silence' ? 10 : 0) + (replicas > 1 ? 5 : 0) + (engine === 'docker' ? 1 : 0);
+  (profile === 'mass silence' ? 10 : 0) + (replicas > 1 ? 5 : 0) + (engine === 'real' ? 1 : 0);

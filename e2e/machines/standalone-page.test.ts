@@ -21,6 +21,7 @@ import { createNetwork } from '../_network.ts';
 import { until } from '../_stack.ts';
 import { passOn } from './_forward.ts';
 import { makePackage, makeReleases } from './_releases.ts';
+import { typedOn, typeOn } from './_typing.ts';
 
 /**
  * A Debian with systemd as init whose cable is out, without a controller: docs/standalone.md as typed, from the package on, and upgrades.
@@ -84,18 +85,6 @@ async function newMachine(kind: EngineKind | 'embedded'): Promise<Machine> {
     expect((await machine.say('ip', 'route', 'get', outside)).code, outside).not.toBe(0);
   return machine;
 }
-
-const typeOn = (machine: Machine) => async (command: string) => {
-  const { code, out } = await machine.sh(`exec 2>&1\ncd /root\n${command}`);
-  return { code, lines: out.split('\n') };
-};
-
-/** Types what has to succeed; answers what it prints. */
-const typedOn = (machine: Machine) => async (command: string) => {
-  const { code, lines } = await typeOn(machine)(command);
-  expect(code, `$ ${command}\n${lines.join('\n')}`).toBe(0);
-  return lines.join('\n').trim();
-};
 
 const webManifest = () => {
   const manifest = JSON.parse(manifestOf('web', 'example.com/shop/web:1'));

@@ -35,6 +35,7 @@ import { KeyRefused, readSigningKey, type SigningKey } from './key.ts';
 import { librariesFor, type NodeParts, nodeOf } from './parts.ts';
 import { type ImageArchitecture, NODES, type Platform } from './pinned.ts';
 import { controlPlanePrograms } from './programs.ts';
+import { faultsOfImages } from './released.ts';
 
 const ARCHITECTURES: readonly ImageArchitecture[] = ['amd64', 'arm64'];
 /** xz with one thread: with several, the result depends on how many there are. */
@@ -198,6 +199,8 @@ async function main(out: string): Promise<void> {
   const nodes = { amd64: await nodeOf('linux-amd64'), arm64: await nodeOf('linux-arm64') };
   const release: Release = { origin, env: process.env, ...(signing && { signing }), bundles, nodes, at, log };
   await makeImages(release);
+  const [fault] = faultsOfImages(out, origin.version);
+  if (fault) throw new Error(fault);
   await makeAgentPackages(release);
   await makeClusterParts(release);
   for (const folder of [work, at('.armv7')]) rmSync(folder, { recursive: true, force: true });

@@ -11,6 +11,8 @@ import type {} from './provided.ts';
  * write to it.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  // Half as much garbage collection takes a tenth of the API server's CPU time away, for 150 MiB.
+  process.env.GOGC ??= '200';
   const given = process.env.SKERRY_KUBECONFIG;
   if (given) {
     await installCrds(given);

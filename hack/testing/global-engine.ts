@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { startContainerd } from '../containerd.ts';
 import { type EngineKind, findEngine, removeEngineData } from '../engine.ts';
-import { startClock } from '../progress.ts';
+import { type Log, startClock } from '../progress.ts';
 import { startRegistry } from '../registry.ts';
 import type {} from './provided.ts';
 
@@ -29,14 +29,9 @@ export async function provideEngines(
   await using started = new AsyncDisposableStack();
   started.defer(() => rm(dir, { recursive: true, force: true }));
   const registry = started.use(await startRegistry({ dir: join(dir, 'registry'), log }));
-  const starting = kinds.map(async (kind) => {
-    const data = join(dir, kind ?? 'engine');
-    // The agent's own engine, as its unit starts it.
-    if (kind === 'embedded') return { kind, url: started.use(await startContainerd({ dir: data, log })).url };
-    started.defer(() => removeEngineData(data));
-    const { kind: found, url } = started.use(await findEngine({ dir: data, kind, registry: registry.host, log }));
-    return { kind: found, url };
-  });
+  const starting = kinds.map((kind) =>
+    startTestEngine({ kind, dir: join(dir, kind ?? 'engine'), registry: registry.host, log }, started),
+  );
   // All are awaited even when one fails, so that none starts after the others were stopped.
   const failed = (await Promise.allSettled(starting)).find(({ status }) => status === 'rejected');
   if (failed && kinds.length > 1) {
@@ -49,4 +44,25 @@ export async function provideEngines(
   project.provide('registryUrl', registry.url);
   const owned = started.move();
   return () => owned.disposeAsync();
+}
+
+export interface TestEngineOptions {
+  /** any kind that is available when absent */
+  kind: TestEngineKind | undefined;
+  dir: string;
+  /** host of a registry without TLS */
+  registry: string;
+  log?: Log | undefined;
+}
+
+/** Finds or starts one engine; `started` stops what was started. */
+export async function startTestEngine(
+  { kind, dir, registry, log }: TestEngineOptions,
+  started: AsyncDisposableStack,
+): Promise<{ kind: TestEngineKind; url: string }> {
+  // The agent's own engine, as its unit starts it.
+  if (kind === 'embedded') return { kind, url: started.use(await startContainerd({ dir, log })).url };
+  started.defer(() => removeEngineData(dir));
+  const { kind: found, url } = started.use(await findEngine({ dir, kind, registry, log }));
+  return { kind: found, url };
 }

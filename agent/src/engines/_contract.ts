@@ -64,6 +64,9 @@ export async function prepare(engine: Engine, image: string): Promise<EngineFact
   return facts;
 }
 
+/** A check often lists the containers of an engine, which takes the machine more than the wait. */
+const LONGEST_PAUSE_MS = 200;
+
 /** Waits until a condition holds; the time is how long it may take at most. */
 export async function until<T>(
   what: string,
@@ -71,6 +74,7 @@ export async function until<T>(
   milliseconds = 50_000,
 ): Promise<T> {
   const end = performance.now() + milliseconds;
+  let pause = 25;
   let last: unknown;
   for (;;) {
     try {
@@ -80,7 +84,8 @@ export async function until<T>(
       last = error;
     }
     if (performance.now() > end) throw new Error(`waited in vain for ${what}`, { cause: last });
-    await sleep(25);
+    await sleep(pause);
+    pause = Math.min(pause * 1.2, LONGEST_PAUSE_MS);
   }
 }
 

@@ -1,25 +1,18 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
-import { callEngine } from '../../../hack/engine-api.ts';
 import { pushImage, saveImage } from '../../../hack/image.ts';
-import { freePort } from '../../../hack/ports.ts';
 import { sampleImage } from '../../../hack/sample.ts';
 import { shellImage } from '../../../hack/shell-image.ts';
 import type {} from '../../../hack/testing/provided.ts';
-import { Home } from '../_home.ts';
 import { pushVersions } from '../_web.ts';
-import { TestHub } from '../content/artifacts/_hub.ts';
-import { type RegistryProxy, startRegistryProxy } from '../content/registries/_registries.ts';
-import type { VolumeClaim } from '../domain/volume.ts';
 import { until } from '../engines/_contract.ts';
-import { type OwnTestEngine, startOwnEngine } from '../engines/_private.ts';
-import { manifestOf } from '../local/_manifest.ts';
-import { CliError, LocalClient } from '../local-api/client.ts';
+import type { TestEngine } from '../engines/_outside.ts';
+import { CliError } from '../local-api/client.ts';
+import { ANSWER, API, at, KEPT, Killable, type Moment, VOLUME } from './_killable.ts';
 
 /**
  * The engine is killed while it carries out what a person asks of a machine without a controller. Whatever the answer was, nothing that is
@@ -28,198 +21,6 @@ import { CliError, LocalClient } from '../local-api/client.ts';
  */
 
 const LONG = Boolean(process.env.SKERRY_NIGHTLY);
-const BLOCKED_CALL = join(import.meta.dirname, '_blocked-call.ts');
-const KEPT = 'what a volume has';
-const API = 'agent.skerry.dev/v1';
-/** The longest time that an answer or an end may take, ms. */
-const ANSWER = 60_000;
-
-type Kind = 'docker' | 'podman' | 'embedded';
-type When = 'before' | 'during' | 'after';
-/** at a call of the engine, at a layer that the registry sends, or at a file that the hub sends */
-type Moment = `${When} ${string}` | 'at a layer' | 'at a file';
-
-interface Operation {
-  operationId: string;
-  status: string;
-  error?: { code: string; message: string };
-}
-
-/** A machine with an engine that can be killed, and the microservice `keep` that nothing may harm. */
-class Killable implements AsyncDisposable {
-  readonly folder = mkdtempSync(join(tmpdir(), 'skerry-engine-killed-'));
-  readonly home: Home;
-  readonly port: number;
-  readonly hub: TestHub;
-  readonly #engine: OwnTestEngine;
-  readonly #proxy: RegistryProxy;
-  #serial = 0;
-  #isAlive = true;
-  /** called when the agent waits at the call that the test names */
-  #onBlocked: (() => void) | undefined;
-  /** an image that nothing on this machine has */
-  fresh = '';
-
-  private constructor(engine: OwnTestEngine, proxy: RegistryProxy, hub: TestHub, port: number) {
-    this.home = new Home({ engineUrl: engine.url });
-    this.port = port;
-    this.hub = hub;
-    this.#engine = engine;
-    this.#proxy = proxy;
-  }
-
-  static async start(kind: Kind): Promise<Killable> {
-    const proxy = await startRegistryProxy('127.0.0.1', { url: inject('registryUrl') });
-    const engine = await startOwnEngine(kind, { registry: proxy.host });
-    const machine = new Killable(engine, proxy, await TestHub.start(), await freePort());
-    await machine.home.up({ imports: [BLOCKED_CALL] });
-    machine.home.process?.on('message', (word) => word === 'blocked' && machine.#onBlocked?.());
-    await machine.ready();
-    await machine.deploy('keep', 'keep:1', { volumes: [VOLUME] });
-    writeFileSync(join(await machine.volumeOf('keep'), 'file'), KEPT);
-    const spec = { url: machine.hub.url, id: 4, type: 'hub', private: false };
-    const manifest = JSON.stringify({ apiVersion: API, kind: 'Registry', spec });
-    await machine.call('POST', '/v1/deploy/registries:apply', { form: { manifest } });
-    return machine;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.home.remove();
-    for (const part of [this.#engine, this.#proxy, this.hub]) await part[Symbol.asyncDispose]();
-    rmSync(this.folder, { recursive: true, force: true });
-  }
-
-  image = (name: string) => `${this.#proxy.host}/engine-killed/${name}`;
-
-  /** Asks the local API; throws CliError with the code of a refusal. */
-  call<T = unknown>(method: string, path: string, options: Parameters<LocalClient['call']>[2] = {}): Promise<T> {
-    const run = join(this.home.folder, 'run');
-    const places = { socket: join(run, 'api.sock'), tokenFile: join(run, 'token'), configFile: this.home.config };
-    return new LocalClient({ ...places, signal: AbortSignal.timeout(ANSWER) }).call<T>(method, path, options);
-  }
-
-  /** Begins an operation, and has it at its end, which comes. Throws CliError with the code of its failure. */
-  async carryOut(path: string, options: Parameters<LocalClient['call']>[2]): Promise<void> {
-    const begun = await this.call<Operation>('POST', path, options);
-    const now = await until(
-      `the end of ${path}`,
-      async () => {
-        const seen = await this.call<Operation>('GET', `${path}/${begun.operationId}`);
-        return seen.status !== 'running' && seen;
-      },
-      ANSWER,
-    );
-    if (now.error) throw new CliError(now.error.code, now.error.message);
-  }
-
-  /** Applies a manifest. */
-  apply = (kind: string, manifest: string) => this.carryOut(`/v1/deploy/${kind}:apply`, { form: { manifest } });
-  deploy = (name: string, image: string, container: object = {}) =>
-    this.apply('microservices', manifestOf(name, this.image(image), container));
-  web = (version: 1 | 2) => this.deploy('web', `web:${version}`, { ports: [{ internal: 8080, external: this.port }] });
-  pull = () => this.carryOut('/v1/images:pull', { body: { image: this.fresh, async: true } });
-
-  async stateOf(name: string): Promise<string | undefined> {
-    const { items } = await this.call<{ items: { name: string; state: string }[] }>('GET', '/v1/ms');
-    return items.find((each) => each.name === name)?.state;
-  }
-
-  /** The folder of the volume of a microservice of this machine. */
-  async volumeOf(name: string): Promise<string> {
-    const found = (await this.claims()).find(({ consumers }) => consumers.some((each) => each.name === name));
-    if (!found) throw new Error(`${name} has no volume`);
-    return found.hostPath;
-  }
-
-  claims = async () => (await this.call<{ volumes: VolumeClaim[] }>('GET', '/v1/volumes')).volumes;
-  leftClaims = async () => (await this.claims()).filter(({ desired }) => !desired);
-
-  /** Pushes an image that no engine has. */
-  async pushFresh(): Promise<void> {
-    const name = `fresh-${++this.#serial}`;
-    const image = await sampleImage({
-      env: { GREETING: `${this.folder}${name}` },
-      files: [{ path: '/ballast', content: `${this.folder}${name}` }],
-    });
-    await pushImage(inject('registryUrl'), `engine-killed/${name}`, '1', image);
-    this.fresh = this.image(`${name}:1`);
-  }
-
-  async hasImage(reference: string): Promise<boolean> {
-    const { items } = await this.call<{ items: { repository: string; tag: string }[] }>('GET', '/v1/images');
-    return items.some(({ repository, tag }) => `${repository}:${tag}` === reference);
-  }
-
-  /** Kills the engine at a moment; resolves when that is prepared. `begun`: the moment has come. */
-  async killAt(moment: Moment): Promise<{ begun: Promise<void>; killed: Promise<void> }> {
-    const [begun, killed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    // An engine asks for several layers at once; its next life is not to end by the second one.
-    let dying: Promise<void> | undefined;
-    const kill = () => {
-      begun.resolve();
-      dying ??= this.kill().then(killed.resolve, killed.reject);
-      return dying;
-    };
-    if (moment === 'at a layer')
-      this.#proxy.fault = (path) => {
-        if (!path.includes('/blobs/')) return undefined;
-        return async () => {
-          await kill();
-          return undefined;
-        };
-      };
-    else if (moment === 'at a file')
-      this.hub.fault = (path) => {
-        if (path.includes('/resolve/')) void kill();
-        return undefined;
-      };
-    else {
-      const [when, hold] = moment.split(' ');
-      const child = this.home.process;
-      this.#onBlocked = () => void kill().then(() => child?.send('go'));
-      const armed = new Promise<void>((done) => child?.once('message', () => done()));
-      child?.send({ hold, when });
-      await armed;
-    }
-    return { begun: begun.promise, killed: killed.promise };
-  }
-
-  async revive(): Promise<void> {
-    this.#proxy.fault = undefined;
-    this.hub.fault = undefined;
-    this.#onBlocked = undefined;
-    this.home.process?.send({ hold: '' });
-    if (!this.#isAlive) await this.#engine.start();
-    this.#isAlive = true;
-    await this.ready();
-  }
-
-  async kill(): Promise<void> {
-    this.#isAlive = false;
-    await this.#engine.kill();
-  }
-
-  isReady = () =>
-    callEngine(`unix://${join(this.home.folder, 'run', 'api.sock')}`, 'GET', '/health/ready').then(
-      () => true,
-      () => false,
-    );
-  ready = () => until('the agent to have its engine', this.isReady, ANSWER);
-  lost = () => until('the agent to miss its engine', async () => this.#isAlive || !(await this.isReady()), ANSWER);
-
-  async artifact(kind: 'models' | 'knowledge'): Promise<{ name: string; state: string }> {
-    return this.call('GET', `/v1/${kind}/tiny`);
-  }
-
-  /** What holds at any time once the engine is back. */
-  async holds(): Promise<void> {
-    await until('what is kept to run', async () => (await this.stateOf('keep')) === 'RUNNING', ANSWER);
-    const uuids = (await this.home.containers()).map(({ uuid }) => uuid);
-    expect(uuids).toEqual([...new Set(uuids)]);
-    expect(readFileSync(join(await this.volumeOf('keep'), 'file'), 'utf8')).toBe(KEPT);
-    expect(await this.hasImage(this.image('keep:1'))).toBe(true);
-  }
-}
 
 interface Row {
   /** Makes the state before. */
@@ -231,10 +32,6 @@ interface Row {
   settled(machine: Killable): Promise<unknown>;
 }
 
-const at = (...calls: string[]): Moment[] =>
-  calls.flatMap((call) => (['before', 'during', 'after'] as const).map((when): Moment => `${when} ${call}`));
-
-const VOLUME = { hostDestination: 'data', containerDestination: '/data', accessMode: 'rw', type: 'volume' };
 const pull = (machine: Killable) => machine.pull();
 const imageIs = (isThere: boolean) => async (machine: Killable) =>
   expect(await machine.hasImage(machine.fresh)).toBe(isThere);
@@ -357,14 +154,14 @@ const ROWS: Readonly<Record<string, Row>> = {
 };
 
 /** The rows of the day; docker, which takes long to start again, dies by day in the tests of images. */
-const DAY: Partial<Record<Kind, readonly [string, Moment][]>> = {
+const DAY: Partial<Record<TestEngine['kind'], readonly [string, Moment][]>> = {
   embedded: [
     ['a prune of images', 'during removeImage'],
     ['an apply of another manifest', 'after create'],
   ],
 };
 
-const casesOf = (kind: Kind): (readonly [string, Moment])[] =>
+const casesOf = (kind: TestEngine['kind']): (readonly [string, Moment])[] =>
   LONG
     ? Object.entries(ROWS).flatMap(([name, { moments }]) => moments.map((moment) => [name, moment] as const))
     : [...(DAY[kind] ?? [])];

@@ -21,6 +21,7 @@ const registry = new URL(inject('registryUrl')).host;
 const image = (tag: string) => `${registry}/own/sample:${tag}`;
 const FAILPOINTS = join(import.meta.dirname, '_failpoints.ts');
 const LONG = Boolean(process.env.SKERRY_NIGHTLY);
+const OTHER_RUNTIME = on.kind === 'embedded' ? 'crun' : 'io.containerd.runc.v2';
 
 const folder = mkdtempSync(join(tmpdir(), 'skerry-own-'));
 beforeAll(() => pushVersions(inject('registryUrl'), 'own/sample', '1', '2'));
@@ -202,16 +203,16 @@ const DEFINED: Record<string, Defined> = {
     shows: (list) => (list.includes('registry.example') ? (list.includes('user-2') ? 2 : 1) : undefined),
   },
   'a runtime class': {
-    // docker has both names for one runtime.
+    // Both are one runtime.
     manifest: (version) =>
       file(`class-${version}.yaml`, {
         kind: 'RuntimeClass',
         metadata: { name: 'fast' },
-        handler: version === 1 ? 'runc' : 'io.containerd.runc.v2',
+        handler: version === 1 ? 'runc' : OTHER_RUNTIME,
       }),
     list: ['runtimeclass', 'ls'],
     remove: ['runtimeclass', 'rm', 'fast'],
-    shows: (list) => (list.includes('fast') ? (list.includes('io.containerd') ? 2 : 1) : undefined),
+    shows: (list) => (list.includes('fast') ? (list.includes(OTHER_RUNTIME) ? 2 : 1) : undefined),
   },
   'a model': artifact('Model', 'model'),
   'an item of knowledge': artifact('Knowledge', 'knowledge'),

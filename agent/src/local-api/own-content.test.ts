@@ -121,7 +121,7 @@ describe('registries of the machine', () => {
   test('let an artifact that failed by them be pulled at once when they are corrected', async () => {
     await apply('registries', hubManifest({ password: 'wrong-canary' }));
     const failed = await pulls(apply('models', model()));
-    expect(failed).toMatchObject({ status: 'failed', error: { code: 'UNAVAILABLE', message: /refuses the token/ } });
+    expect(failed).toMatchObject({ status: 'failed', error: { code: 'FORBIDDEN', message: /refuses the token/ } });
     expect(JSON.stringify(failed) + (await everythingSaid())).not.toContain('wrong-canary');
     await apply('registries', hubManifest());
     await until('the model', async () => (await item('tiny')).data?.state === 'Ready');
@@ -197,7 +197,7 @@ describe('models of the machine', () => {
     const { operationId } = await data(local.ask('POST', '/v1/models:pull', { name: 'tiny' }));
     expect(await ended('/v1/models:pull', operationId)).toMatchObject({
       status: 'failed',
-      error: { message: expect.stringMatching(/^the machine takes nothing from/) },
+      error: { code: 'FORBIDDEN', message: expect.stringMatching(/^the machine takes nothing from/) },
     });
     expect((await item('tiny')).data).toMatchObject({ state: 'Ready' });
     expect(hub.requests).toHaveLength(asked);

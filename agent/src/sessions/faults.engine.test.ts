@@ -72,7 +72,29 @@ function faults(kind: TestEngine['kind']): void {
     log.ws.close();
   }, 180_000);
 
-  // With the agent's own engine the terminal did not end within three minutes: its pipes do not go through containerd.
+  // On the agent's own engine the pipes of a program do not go through containerd.
+  test.runIf(kind === 'embedded')(
+    'a terminal continues while containerd is away, and ends with its program and the exit code once it is back',
+    async () => {
+      const script = 'echo begun; while read line; do [ "$line" = end ] && exit 7; echo got $line; done';
+      const command = ['/bin/sh', '-c', script].map((each) => `command=${encodeURIComponent(each)}`).join('&');
+      const user = await stack.user(`/microservices/exec/${stack.web}?${command}&tty=false`);
+      await user.until('STDOUT begun', SLOW);
+      await own.kill();
+      await expect(engine.containers()).rejects.toThrow();
+      user.send(T.STDIN, 'away\n');
+      await user.until('STDOUT got away', SLOW);
+      await own.start();
+      await until('the engine', () => engine.connect());
+      user.send(T.STDIN, 'end\n');
+      expect((await user.closed).code).toBe(1000);
+      expect(user.seen.slice(-2)).toEqual(['CONTROL {"exitCode":7}', 'CLOSE the program ended with exit code 7']);
+      await look();
+      (await terminal()).ws.close();
+    },
+    180_000,
+  );
+
   test.skipIf(kind === 'embedded')(
     'a terminal ends with its engine, in words and without an exit code of its own; a followed log continues',
     async () => {

@@ -430,8 +430,8 @@ class Story {
       fleet.time.now += 3_000;
       await fleet.settle();
     }
-    for (const of of ['account', 'user'])
-      for (const name of ['first', 'second']) await bus.send('DELETE', `/bus/${of}-rules/${name}`);
+    for (const part of ['account', 'user'])
+      for (const name of ['first', 'second']) await bus.send('DELETE', `/bus/${part}-rules/${name}`);
     await server.deliver();
   }
 }

@@ -82,7 +82,7 @@ describe('where no policy is installed', () => {
     const files = setsOf(0).find(({ name }) => name === `bus-${uuid}`)?.files ?? {};
     expect(Object.values(files).map(textOf)).toEqual([bus.userTexts('shop', 'pump').creds]);
     expect(bus.users('shop')).not.toContain('me');
-    for (const of of ['SYS', 'controller']) expect(bus.userTexts(of, 'me')).toEqual({});
+    for (const account of ['SYS', 'controller']) expect(bus.userTexts(account, 'me')).toEqual({});
   });
 
   test('a second account with the name of the account of the servers changes no server', async () => {

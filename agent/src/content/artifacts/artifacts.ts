@@ -136,7 +136,7 @@ export class Artifacts implements ArtifactsPart {
         this.#lookUps.pulled(record);
         this.#requests.succeeded(artifactKey(record));
       },
-      failed: (key, message) => this.#requests.failed(key, message),
+      failed: (key, error) => this.#requests.failed(key, error),
       progressed: () => {
         this.#requests.progressed(this.#pulls.progress);
         this.#show();

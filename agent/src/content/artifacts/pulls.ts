@@ -2,7 +2,7 @@ import type { Log } from '../../../../src/lib/log.ts';
 import type { RegistryView } from '../../../../src/wire/agent.ts';
 import { type ArtifactView, artifactFingerprint } from '../../../../src/wire/artifacts.ts';
 import type { ArtifactKind } from '../../domain/artifact.ts';
-import { toArtifactError } from './error.ts';
+import { type ArtifactError, toArtifactError } from './error.ts';
 import type { Failures } from './failures.ts';
 import { Pace } from './pace.ts';
 import { type PullDependencies, pullArtifact } from './pull.ts';
@@ -21,7 +21,7 @@ export interface PullsDependencies extends Omit<PullDependencies, 'pace' | 'excl
   /** A pull has brought a complete artifact, which is not saved yet. */
   pulled(record: ArtifactRecord): void;
   /** A pull has failed; the next attempt is due later. */
-  failed(key: ArtifactKey, message: string): void;
+  failed(key: ArtifactKey, error: ArtifactError): void;
   /** A pull has come further. */
   progressed(): void;
   /** A pull has ended, one way or the other. */
@@ -100,12 +100,13 @@ export class Pulls {
       log.info({ resolvedRevision, totalBytes, durationMs: clock.now() - began }, 'Pulled an artifact');
     } catch (error) {
       const isGivenUp = signal.aborted || pull.abort.signal.aborted;
-      const { code, message, retryAfter } = toArtifactError(error);
+      const failure = toArtifactError(error);
+      const { code, message, retryAfter } = failure;
       metrics.add('artifactPulls', { kind, outcome: isGivenUp ? 'given-up' : code });
       if (!isGivenUp) {
         failures.note(key, { asked: pull.asked, message, lacksRoom: code === 'DiskFull' }, retryAfter);
         log.warn({ reason: code, error: message }, 'Cannot pull an artifact');
-        this.#deps.failed(key, message);
+        this.#deps.failed(key, failure);
       }
     }
     this.#pulls.delete(key);

@@ -1,6 +1,14 @@
 import { AgentError } from '../../domain/agent-error.ts';
 import type { ArtifactProgress } from '../../domain/artifact.ts';
+import type { ArtifactError, ArtifactErrorCode } from './error.ts';
 import type { ArtifactKey } from './record.ts';
+
+/** Codes of the local API for a pull that failed, as pulls of images have them; codes that are not here are UNAVAILABLE. */
+const CODES: Partial<Record<ArtifactErrorCode, AgentError['code']>> = {
+  NotFound: 'NOT_FOUND',
+  PolicyRefused: 'FORBIDDEN',
+  Unauthorized: 'FORBIDDEN',
+};
 
 interface Request {
   done: PromiseWithResolvers<void>;
@@ -40,8 +48,8 @@ export class PullRequests {
     for (const { done } of this.#take(key)) done.resolve();
   }
 
-  failed(key: ArtifactKey, message: string): void {
-    for (const { done } of this.#take(key)) done.reject(new AgentError('UNAVAILABLE', message));
+  failed(key: ArtifactKey, { code, message }: Pick<ArtifactError, 'code' | 'message'>): void {
+    for (const { done } of this.#take(key)) done.reject(new AgentError(CODES[code] ?? 'UNAVAILABLE', message));
   }
 
   /** Those that `isGone` selects are over. */

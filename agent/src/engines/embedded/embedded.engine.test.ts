@@ -1,5 +1,7 @@
+import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
 import { saveImage } from '../../../../hack/image.ts';
 import { shellImage } from '../../../../hack/shell-image.ts';
@@ -19,6 +21,7 @@ import { CRI } from './wire/cri.ts';
 /** What the agent's own engine promises beyond the contract of all engines. */
 
 const IMAGE = 'skerry.test/shell:1';
+const run = promisify(execFile);
 
 for (const { url } of inject('everyEngine').filter(({ kind }) => kind === 'embedded'))
   describe('the embedded engine', () => {
@@ -39,6 +42,21 @@ for (const { url } of inject('everyEngine').filter(({ kind }) => kind === 'embed
       const spec = makeSpec({ facts, instance, limits: ownLimits(), view: { imageId: IMAGE, ...view } });
       const { id } = await engine.create(spec);
       return id;
+    }
+    /** The program that the shim of a container starts, as containerd names it. */
+    async function programOf(id: string): Promise<string | undefined> {
+      const {
+        run: { containerId = '' },
+      } = await new ContainerRecords(containerd).get(id);
+      const socket = url.replace('unix://', '');
+      const { stdout } = await run('ctr', [
+        ...['--address', socket, '--namespace', 'k8s.io'],
+        'containers',
+        'info',
+        containerId,
+      ]);
+      const { Runtime } = JSON.parse(stdout) as { Runtime: { Options: { value: string } } };
+      return /\/(crun|runc)/.exec(Buffer.from(Runtime.Options.value, 'base64').toString('latin1'))?.[1];
     }
     const sh = (script: string) => ['/bin/sh', '-c', script];
     async function printed(id: string, script: string): Promise<string> {
@@ -109,7 +127,9 @@ for (const { url } of inject('everyEngine').filter(({ kind }) => kind === 'embed
         const id = await make({ runtime, commands: sh('sleep 3000') });
         await engine.start(id);
         expect(await printed(id, 'echo here')).toBe('here\n');
+        expect(await programOf(id)).toBe(runtime);
       }
+      expect(facts.runtimes).toEqual(['crun', 'runc']);
       await expect(make({ runtime: 'kata' }).then((id) => engine.start(id))).rejects.toThrow(/runtime kata is unknown/);
     });
 

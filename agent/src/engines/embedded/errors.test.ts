@@ -15,6 +15,7 @@ describe('an error of containerd', () => {
     [STATUS.unknown, 'write /a: no space left on device', 'DiskFull'],
     [STATUS.unknown, 'runc create failed: error setting rlimit type 7: operation not permitted', 'LimitRefused'],
     [STATUS.unknown, 'something else', 'Failed'],
+    [STATUS.unknown, 'server is not initialized yet', 'Unavailable'],
     [STATUS.unavailable, 'connect ENOENT', 'Unavailable'],
     [STATUS.deadline, 'no answer within 30 s', 'Unavailable'],
   ])('the status %i with the words "%s" is %s', (status, message, code) => {

@@ -10,6 +10,8 @@ const MESSAGE_LENGTH = 4096;
 const TEXTS: readonly [RegExp, EngineErrorCode][] = [
   [/no space left on device/i, 'DiskFull'],
   [/address already in use/i, 'PortTaken'],
+  // CRI begins later than the socket.
+  [/server is not initialized yet/i, 'Unavailable'],
   [
     /minimum memory|memory limit|cpuset\.cpus|cpu\.max|cfs_quota|set(?:ting )?rlimit|pids limit|requested (?:cpus|memory nodes)/i,
     'LimitRefused',

@@ -45,6 +45,8 @@ export class ImageStore {
   readonly #containerd: Containerd;
   /** by the digest that a name leads to; what a digest names never changes */
   readonly #known = new Map<string, ImageContent>();
+  /** bytes of unpacked layers, by the names of their snapshots; a snapshot with such a name never changes */
+  readonly #unpacked = new Map<string, number>();
   readonly #architecture: string;
 
   constructor(containerd: Containerd, architecture: string) {
@@ -83,7 +85,15 @@ export class ImageStore {
       entry.names.push(name);
       found.set(content.id, entry);
     }
+    this.#forgetOthers(found);
     return [...found.values()];
+  }
+
+  /** What is remembered of images that were removed would grow with every pull. */
+  #forgetOthers(listed: ReadonlyMap<string, { content: ImageContent }>): void {
+    for (const [digest, { id }] of this.#known) if (!listed.has(id)) this.#known.delete(digest);
+    const chains = new Set([...listed.values()].flatMap(({ content }) => content.layers.map(({ chain }) => chain)));
+    for (const chain of this.#unpacked.keys()) if (!chains.has(chain)) this.#unpacked.delete(chain);
   }
 
   /** Undefined where a document is not there, or is none: one strange image does not hide the others. */
@@ -148,9 +158,13 @@ export class ImageStore {
   }
 
   async #unpackedBytes(key: string, signal?: AbortSignal): Promise<number> {
+    const known = this.#unpacked.get(key);
+    if (known !== undefined) return known;
+    const request = { snapshotter: SNAPSHOTTER, key };
     try {
-      return (await this.#containerd.call(CONTAINERD.snapshotUsage, { snapshotter: SNAPSHOTTER, key }, { signal }))
-        .size;
+      const { size } = await this.#containerd.call(CONTAINERD.snapshotUsage, request, { signal });
+      this.#unpacked.set(key, size);
+      return size;
     } catch (error) {
       if (isCode(error, 'NotFound', 'Invalid')) return 0;
       throw error;

@@ -1,5 +1,7 @@
-import type { Clock } from '../../../../src/lib/clock.ts';
+import { type Backoff, backoffDelay } from '../../../../src/lib/backoff.ts';
+import { type Clock, sleep } from '../../../../src/lib/clock.ts';
 import type { Log } from '../../../../src/lib/log.ts';
+import type { Random } from '../../domain/jitter.ts';
 import { type Step, type StepOf, serialKey } from '../../domain/step.ts';
 import type { StepResult } from '../plan/step-result.ts';
 import type { Ended } from './executors.ts';
@@ -7,16 +9,21 @@ import { describeStep, STEP_MESSAGES } from './step-log.ts';
 
 /** So many steps besides pulls at the same time; pulls wait for their turn by registry. */
 const STEPS_AT_ONCE = 4;
+/** An engine may answer a look and not a step. */
+const UNANSWERED: Backoff = { baseMs: 1000, factor: 2, maxMs: 5000, spread: 0.1 };
 
 export interface RunningStep {
   step: Step;
   abort: AbortController;
   /** of a pull, 0..100 */
   percentage?: number;
+  /** The engine did not answer; the step stays here until it may be tried again. */
+  isUnanswered?: boolean;
 }
 
 export interface SchedulerDependencies {
   clock: Clock;
+  random: Random;
   log: Log;
   metrics: { add(name: 'steps' | 'starts', labels: Record<string, string>): void };
   /** Carries out one step. Never throws. */
@@ -38,6 +45,8 @@ export interface SchedulerDependencies {
 export class StepScheduler {
   readonly #deps: SchedulerDependencies;
   readonly #running = new Map<string, RunningStep>();
+  /** how often in a row the engine did not answer, by the serial key of the step */
+  readonly #unanswered = new Map<string, number>();
   #ended = 0;
 
   constructor(deps: SchedulerDependencies) {
@@ -66,7 +75,11 @@ export class StepScheduler {
     const planned = new Map(steps.map((step) => [serialKey(step), step]));
     for (const [key, { step, abort }] of this.#running)
       if (step.kind === 'image' && !isSamePull(step, planned.get(key))) abort.abort();
-    let busy = this.underWay.filter(({ kind }) => kind !== 'image').length;
+    for (const key of this.#unanswered.keys())
+      if (!planned.has(key) && !this.#running.has(key)) this.#unanswered.delete(key);
+    let busy = [...this.#running.values()].filter(
+      ({ step, isUnanswered }) => step.kind !== 'image' && !isUnanswered,
+    ).length;
     for (const [key, step] of planned) {
       const isPull = step.kind === 'image';
       if (this.#running.has(key) || (!isPull && busy >= STEPS_AT_ONCE)) continue;
@@ -104,13 +117,26 @@ export class StepScheduler {
       running.percentage = percentage;
       progressed();
     };
-    const result = await execute(step, onProgress, AbortSignal.any([running.abort.signal, signal]));
-    this.#running.delete(key);
+    const ending = AbortSignal.any([running.abort.signal, signal]);
+    const result = await execute(step, onProgress, ending);
     this.#ended++;
     this.#count(step, result);
     logResult(step, result, log.child({ durationMs: clock.now() - began }));
+    if (result === 'unavailable') await this.#pause(key, running, ending);
+    else this.#unanswered.delete(key);
+    this.#running.delete(key);
     if (typeof result !== 'string') ended(step, result);
     this.#deps.wake();
+  }
+
+  /** The look that begins at once finds out whether the engine is lost, which aborts the pause. */
+  async #pause(key: string, running: RunningStep, ending: AbortSignal): Promise<void> {
+    const { clock, random, wake } = this.#deps;
+    const count = (this.#unanswered.get(key) ?? 0) + 1;
+    this.#unanswered.set(key, count);
+    running.isUnanswered = true;
+    wake();
+    await sleep(backoffDelay(UNANSWERED, count, random), ending, clock);
   }
 
   #end(key: string): void {

@@ -394,10 +394,34 @@ describe('a lost Secret', () => {
     }
   });
 
-  test('has another account follow it for the servers themselves, which start again with it', async () => {
-    const before = accountToken('SYS')?.sub;
+  test('has the account of the servers keep its key, so that they keep their streams, and says since when other keys sign', async () => {
+    const before = accountToken('SYS');
+    expect(accountTexts('SYS').renewed).toBeUndefined();
     await lose(accountSecretName(account('SYS')?.status?.uuid ?? ''));
-    expect(accountToken('SYS')?.sub).not.toBe(before);
+    const after = accountToken('SYS');
+    expect(after?.sub).toBe(before?.sub);
+    expect(signingKeysOf(after).filter((key) => signingKeysOf(before).includes(key))).toEqual([]);
+    expect(accountTexts('SYS').renewed).toBe(String(after?.iat));
+    const { renewed } = accountTexts('SYS');
+    await fleet.nextTerm();
+    expect(accountTexts('SYS').renewed).toBe(renewed);
+  });
+
+  test('put back from a copy has other keys follow it for the account of the servers, which have later tokens', async () => {
+    const name = accountSecretName(account('SYS')?.status?.uuid ?? '');
+    const copy = fleet.stores.secrets.get(NAMESPACE, name)?.data;
+    const former = accountToken('SYS');
+    await lose(name);
+    const lost = accountToken('SYS');
+    const present = fleet.stores.secrets.get(NAMESPACE, name);
+    if (present) fleet.cluster.edit(present, (secret) => Object.assign(secret, { data: copy }));
+    await fleet.settle();
+    const after = accountToken('SYS');
+    expect(after?.sub).toBe(former?.sub);
+    expect(after?.iat).toBeGreaterThan(lost?.iat ?? Number.NaN);
+    const ended = [...signingKeysOf(former), ...signingKeysOf(lost)];
+    expect(signingKeysOf(after).filter((key) => ended.includes(key))).toEqual([]);
+    expect(signingKeysOf(after)).toContain(userToken('SYS', 'admin-hub')?.iss);
   });
 });
 

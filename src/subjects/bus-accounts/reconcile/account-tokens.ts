@@ -9,7 +9,8 @@ import { accountClaims, type BusClaims } from '../../bus-rules/rules/tokens/clai
 import { decodeToken } from '../../bus-rules/rules/tokens/decode.ts';
 import { isSameToken, nextIat, revoke } from '../../bus-rules/rules/tokens/lineage.ts';
 import { accountNameOf } from '../rules/account.ts';
-import { accountSecretName, BUS_KEYS, type BusTexts, parsedText } from '../rules/secret.ts';
+import { type LostKey, lostKey } from '../rules/lost-key.ts';
+import { accountSecretName, BUS_KEYS, type BusTexts, HUB_SECRET, parsedText } from '../rules/secret.ts';
 import { type FormerKeys, nextSigningStep, type SigningState, trustedKeys } from '../rules/signing-keys.ts';
 import type { OperatorKeys } from './operator-keys.ts';
 import type { BusRules } from './rules.ts';
@@ -72,15 +73,8 @@ const EVERYBODY = '*';
 const publicKeyIn = ({ [BUS_KEYS.key]: key, [BUS_KEYS.seed]: seed }: BusTexts): string | undefined =>
   key ?? (seed === undefined ? undefined : publicNkey(seed));
 
-/**
- * The public key of an account whose Secret is lost, and the time of its last token (Unix s): servers have that token, and the streams of the
- * account. The keys that signed its users are lost, so that every former token of a user ends. An account that servers are started with gets
- * another key: nobody who is let in could bring them a token of the former one.
- */
-function lostKeyOf({ spec: { system }, status }: BusAccount): { key: string; issuedAt: number } | undefined {
-  const { publicKey: key, issuedAt = 0 } = status ?? {};
-  return key === undefined || system === 'system' || system === 'leaf' ? undefined : { key, issuedAt };
-}
+/** Whether the servers of the hub are started with the account. */
+const isOfHub = ({ spec: { system } }: BusAccount): boolean => system === 'system';
 
 const isTexts = (value: unknown) => Array.isArray(value) && value.every((one) => typeof one === 'string');
 const isFormer = (value: unknown) => {
@@ -121,12 +115,21 @@ export function createAccountTokens(
   const formerIn = (texts: BusTexts, key: string) =>
     parsedText<FormerKeys | undefined>(texts[key], undefined, isFormer);
 
+  /** The key of the account as everything but its Secret has it, where that counts. */
+  function lostIn(account: BusAccount, texts: BusTexts): LostKey | undefined {
+    const key = publicKeyIn(texts);
+    if (key !== undefined && account.spec.system === undefined) return undefined;
+    const found = key === undefined ? undefined : { key, token: decodeToken(texts[BUS_KEYS.token] ?? '') };
+    const { [BUS_KEYS.systemToken]: started = '' } = isOfHub(account) ? secrets.read('server', HUB_SECRET).texts : {};
+    return lostKey(account, found, decodeToken(started));
+  }
+
   const read = (account: BusAccount) => secrets.read('account', nameOf(account));
 
   /** The token with these revocations besides, signed by the operator of now; the present texts when nothing differs. */
   async function next(
     account: BusAccount,
-    present: BusTexts,
+    stored: BusTexts,
     { delivered = {}, kept = {} }: RefusedUsers,
     {
       isEnd = false,
@@ -135,9 +138,10 @@ export function createAccountTokens(
     }: { isEnd?: boolean; drops?: boolean; adopts?: readonly BusClaims[] } = {},
   ): Promise<BusTexts | undefined> {
     const signer = operator.signer();
-    if (!signer || present[BUS_KEYS.ended] !== undefined) return undefined;
+    if (!signer || stored[BUS_KEYS.ended] !== undefined) return undefined;
+    const lost = lostIn(account, stored);
+    const present = lost ? {} : stored;
     const made: Record<string, string> = { ...present };
-    const lost = publicKeyIn(present) === undefined ? lostKeyOf(account) : undefined;
     if (lost) made[BUS_KEYS.key] = lost.key;
     else if (!made[BUS_KEYS.key]) made[BUS_KEYS.seed] ??= await newSeed();
     made[BUS_KEYS.signing] ??= await newSeed();
@@ -189,6 +193,7 @@ export function createAccountTokens(
       }),
       iat: Math.max(nextIat(now, former), (lost?.issuedAt ?? 0) + 1),
     });
+    if (lost) made[BUS_KEYS.renewed] = String(ruled.iat);
     const claims = rule || !former ? ruled : withGrantOf(former, ruled);
     if (former && former === known && isSameToken(former, claims)) return made;
     return { ...made, [BUS_KEYS.token]: await signJwt(claims, signer.seed) };
@@ -273,12 +278,16 @@ export function createAccountTokens(
     /** Whether the account refuses everybody with a token of that time (Unix s). */
     refusesUntil: (account: BusAccount, time: number): boolean =>
       (keysIn(read(account).texts)?.token.nats.revocations?.[EVERYBODY] ?? 0) >= time,
-    /** Has the account refuse everybody: those who have a token of it, by the greatest time in one of them (Unix s). */
+    /**
+     * Has the account refuse everybody: those who have a token of it, by the greatest time in one of them (Unix s). The account of the
+     * servers of the hub does not: it is made again with the same key, and nobody would be let in who could bring servers its next token.
+     */
     async end(account: BusAccount, latest: number, signal: AbortSignal): Promise<void> {
+      if (isOfHub(account)) return;
       await write(
         account,
         async (present) =>
-          present[BUS_KEYS.token] || lostKeyOf(account)
+          present[BUS_KEYS.token] || lostIn(account, present)
             ? next(account, present, { delivered: { [EVERYBODY]: latest } }, { isEnd: true })
             : undefined,
         signal,
@@ -286,9 +295,10 @@ export function createAccountTokens(
     },
     /**
      * Keeps the last token of an account that ends, for servers that do not have it yet, and nothing that could sign another one.
-     * The Secret has no owner from then on.
+     * The Secret has no owner from then on. Of the account of the servers of the hub nothing is kept.
      */
     async bury(account: BusAccount, signal: AbortSignal): Promise<void> {
+      if (isOfHub(account)) return secrets.remove('account', nameOf(account), signal);
       const ended = String(clock());
       const change = async ({ [BUS_KEYS.token]: token, [BUS_KEYS.ended]: at = ended }: BusTexts) =>
         token === undefined ? undefined : { [BUS_KEYS.token]: token, [BUS_KEYS.ended]: at };

@@ -1,12 +1,14 @@
 import { BUS_SECRET_PREFIX, LABELS } from '../../../api/names.ts';
 import type { Secret } from '../../../api/resources.ts';
 
-/** What a Secret of the bus is of; the value of its label. */
-export type BusSecretOf = 'operator' | 'account' | 'user';
+/** What a Secret of the bus is of; the value of its label. `server`: the configuration of the servers of the hub. */
+export type BusSecretOf = 'operator' | 'account' | 'user' | 'server';
 
 /** Name of the Secret with the keys and the token of the operator, an account or a user. */
 export const operatorSecretName = (): string => `${BUS_SECRET_PREFIX}operator`;
 export const accountSecretName = (uuid: string): string => `${BUS_SECRET_PREFIX}account-${uuid}`;
+/** Name of the Secret with the configuration of the servers of the hub in the cluster. */
+export const HUB_SECRET = `${BUS_SECRET_PREFIX}hub`;
 export const userSecretName = (uuid: string): string => `${BUS_SECRET_PREFIX}user-${uuid}`;
 
 /** The uuid in the name of the Secret of an account or a user; undefined for other names. */
@@ -23,6 +25,10 @@ export const BUS_KEYS = {
   key: 'key',
   /** the token */
   token: 'token',
+  /** of the hub: the token of the account that its servers are started with */
+  systemToken: 'system-token',
+  /** of an account whose keys were lost: the time of the first token that followed, Unix s */
+  renewed: 'renewed',
   /** of a user: the file with its token and its seed */
   creds: 'creds',
   /** of an account: private key that signs the users whose credentials the controller hands out itself */

@@ -48,10 +48,12 @@ export function createHubController(
   function trust() {
     const operators = trustedOperators(secrets.read('operator', operatorSecretName()).texts);
     const account = objects.accountNamed(SYSTEM_ACCOUNT);
-    const token = account && secrets.read('account', accountSecretName(uuidOf(account))).texts[BUS_KEYS.token];
+    const { [BUS_KEYS.token]: token, [BUS_KEYS.renewed]: systemRenewed } = account
+      ? secrets.read('account', accountSecretName(uuidOf(account))).texts
+      : {};
     const systemAccount = token === undefined ? undefined : decodeToken(token)?.sub;
     if (operators.length === 0 || token === undefined || systemAccount === undefined) return undefined;
-    return { operators, systemAccount, preload: { [systemAccount]: token } };
+    return { operators, systemAccount, systemRenewed, preload: { [systemAccount]: token } };
   }
 
   function placementOf({ spec }: BusHub): HubPlacement | undefined {

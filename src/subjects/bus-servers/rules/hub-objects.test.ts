@@ -78,6 +78,18 @@ test('the members of a hub with TLS for clients have the certificate of devices 
   expect(urls).toEqual(['tls://bus-0.bus-headless.skerry.svc:4222']);
 });
 
+test('members are replaced once for lost keys of their account, whose token is in the Secret and in no file of a pod', () => {
+  const [token, later] = [bus.system.token(), bus.system.token()];
+  const configWith = (systemRenewed: string | undefined, of = token) =>
+    hubConfig(hubOf(), placement, { ...trust, systemRenewed, preload: { [trust.systemAccount]: of } }, certificates);
+  const first = configWith('1700000000');
+  expect(first.start).not.toBe(configWith(undefined).start);
+  expect(configWith('1700000000', later).start).toBe(first.start);
+  expect(configWith('1700000001').start).not.toBe(first.start);
+  expect(first.files['system-token']).toBe(token);
+  expect(JSON.stringify(hubObjects(hubOf(), placement, first))).not.toContain('system-token');
+});
+
 describe('the Service of a hub that gets another port', () => {
   const portsOf = (former: number | undefined) => {
     const clients = {

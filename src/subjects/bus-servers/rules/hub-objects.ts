@@ -3,6 +3,7 @@ import { BUS_HUB_CERTIFICATES, GROUP } from '../../../api/names.ts';
 import type { BusHub } from '../../../api/v3/bus-hub.ts';
 import type { HubServersOptions } from '../../../rules/bus-hub.ts';
 import { hubServicePorts } from '../../../rules/hub-service.ts';
+import { BUS_KEYS } from '../../bus-accounts/rules/secret.ts';
 import { HUB_NAMES, hasClientTls, hubSettings, memberHost } from './hub.ts';
 import { isSmallerStore, type ServerConfigInput, serverConfig, startedWith } from './server-config.ts';
 import { serverName } from './server-names.ts';
@@ -65,6 +66,8 @@ export function hubHosts(hub: BusHub, { namespace, replicas }: Pick<HubPlacement
 export interface HubTrust {
   operators: readonly string[];
   systemAccount: string;
+  /** when its lost keys were followed by others; absent: none was lost */
+  systemRenewed?: string | undefined;
   /** tokens of accounts, without which nobody could push further ones */
   preload: Readonly<Record<string, string>>;
   storeKey: string;
@@ -109,7 +112,13 @@ export function hubConfig(
   const own = serverConfig({ ...input, resolver: { dir: input.resolver.dir } });
   const tag = `config:${hashOf([own, ...Object.values(files)])}`;
   return {
-    files: { ...files, [HUB_KEYS.config]: serverConfig({ ...input, tag }), [HUB_KEYS.tag]: tag },
+    files: {
+      ...files,
+      [HUB_KEYS.config]: serverConfig({ ...input, tag }),
+      [HUB_KEYS.tag]: tag,
+      // The account keeps its key by it, whatever becomes of its Secret and its object.
+      [BUS_KEYS.systemToken]: trust.preload[trust.systemAccount] ?? '',
+    },
     start: serverConfig(startedWith(input)),
     store: { ...sizes, shrinks },
   };
@@ -144,6 +153,7 @@ function configOf(hub: BusHub, placement: HubPlacement, trust: HubTrust): Server
     monitor: { address: '0.0.0.0', port: settings.httpPort },
     operators: trust.operators,
     systemAccount: trust.systemAccount,
+    systemRenewed: trust.systemRenewed,
     resolver: { dir: `${DATA_DIR}/tokens`, preload: trust.preload },
     store: { dir: `${DATA_DIR}/streams`, domain: hubDomain(placement), ...storeOf(hub), key: trust.storeKey },
     ...(replicas > 1 && {

@@ -1,6 +1,7 @@
 import type { BusHub } from '../../../api/v3/bus-hub.ts';
 import { HUB_PORTS, HUB_SIZES, type HubSettings } from '../../../rules/bus-hub.ts';
 import { invalid } from '../../../rules/errors.ts';
+import { HUB_SECRET } from '../../bus-accounts/rules/secret.ts';
 import { storeBytes } from './sizes.ts';
 
 /** Names of what the hub is in the cluster; services of users have none of them. */
@@ -9,7 +10,7 @@ export const HUB_NAMES = {
   service: 'bus',
   headless: 'bus-headless',
   /** the Secret with server.conf */
-  config: 'skerry-bus-hub',
+  config: HUB_SECRET,
 } as const;
 
 /** Members that a hub can have. */

@@ -17,6 +17,8 @@ interface SignedAccount {
   /** the file with this line */
   file: string;
   imports: readonly Import[];
+  /** since when other keys sign its users, as the former ones were lost, Unix s */
+  renewed?: string;
 }
 
 /** An account as the server of a node has it. */
@@ -160,11 +162,16 @@ const NONE: readonly string[] = [];
 
 /** Contents of a store never change: at an edit of one account, the tokens of the others are not read again. */
 const signedIn = onceEach((content: Base64ByKey): SignedAccount | undefined => {
-  const token = content[BUS_KEYS.token] && Buffer.from(content[BUS_KEYS.token] ?? '', 'base64').toString();
+  const textOf = (key: string) => content[key] && Buffer.from(content[key], 'base64').toString();
+  const token = textOf(BUS_KEYS.token);
+  const renewed = textOf(BUS_KEYS.renewed);
   const claims = token ? decodeToken(token) : undefined;
   if (!token || !claims) return undefined;
   const { imports = [] } = claims.nats as { imports?: readonly Import[] };
-  return { publicKey: claims.sub, line: `${claims.sub}: "${token}"\n`, file: tokensFile(claims.sub), imports };
+  return {
+    ...{ publicKey: claims.sub, line: `${claims.sub}: "${token}"\n`, file: tokensFile(claims.sub), imports },
+    ...(renewed && { renewed }),
+  };
 });
 
 /** The subjects, as the account sees them, that it imports from one of these accounts. */

@@ -225,6 +225,7 @@ function configOf(
     monitor: { port: ports.http },
     operators,
     systemAccount: systemAccount.publicKey,
+    systemRenewed: systemAccount.signed.renewed,
     store: {
       dir: `${BUS_PLACES.data}/store`,
       domain: name,

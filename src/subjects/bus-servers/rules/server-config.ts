@@ -21,6 +21,8 @@ export interface ServerConfigInput {
   operators: readonly string[];
   /** public key of the system account */
   systemAccount: string;
+  /** since when other keys sign its users, as the former ones were lost: nobody is let in who could bring a running server its token */
+  systemRenewed?: string | undefined;
   resolver: {
     dir: string;
     /** tokens by the public key of their account, which the server stores at its start unless it has newer ones */
@@ -115,7 +117,7 @@ export function serverConfig(input: ServerConfigInput): string {
     max_control_line: MOST_CONTROL_LINE,
     // While the operator is rotated another one signs: servers trust the same ones, and none is started again for it.
     operator: operators.toSorted(),
-    system_account: input.systemAccount,
+    system_account: systemAccountOf(input),
     resolver: {
       ...{ type: 'full', dir: resolver.dir, allow_delete: false },
       interval: RESOLVER_INTERVAL[cluster ? 'member' : 'alone'],
@@ -175,6 +177,10 @@ function leafnodesOf({ mode, address = '0.0.0.0', leafs, remotes = [] }: ServerC
     ...(remotes.length > 0 && { remotes: printedRemotes(remotes) }),
   };
 }
+
+/** What follows the key has a server start again. */
+const systemAccountOf = ({ systemAccount: key, systemRenewed }: ServerConfigInput): Value =>
+  systemRenewed === undefined ? key : new Bare(`${JSON.stringify(key)} # keys since ${JSON.stringify(systemRenewed)}`);
 
 function preloaded({ preload = {}, includes = [] }: ServerConfigInput['resolver']): Value | undefined {
   if (includes.length === 0) return Object.keys(preload).length > 0 ? preload : undefined;

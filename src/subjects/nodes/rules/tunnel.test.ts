@@ -267,8 +267,8 @@ describe('the tunnel that a node gets', () => {
   });
 
   test('is absent before a port is given, and without an ssh server', () => {
-    for (const of of [view(node(1), tunnels()), view(asked), view(node(1, undefined, {}), tunnels())])
-      expect(of).toEqual({});
+    for (const each of [view(node(1), tunnels()), view(asked), view(node(1, undefined, {}), tunnels())])
+      expect(each).toEqual({});
   });
 
   test('has another digest with another key, port, place or state, and no text of the key in it', () => {

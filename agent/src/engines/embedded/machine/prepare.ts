@@ -14,8 +14,8 @@ import type { StartedContainerd } from './started.ts';
 export interface PrepareOptions extends PlacesOptions {
   /** the setting bridgeCidr */
   bridgeCidr?: string | undefined;
-  /** the program, where the first one of the machine is not meant */
-  containerd?: string;
+  /** absolute paths of programs that come before those of the machine */
+  programs?: readonly string[];
 }
 
 const SECOND = 1000;
@@ -34,7 +34,7 @@ export function foundPrograms(): FoundPrograms {
 export function prepareContainerd(options: PrepareOptions): StartedContainerd & { command: readonly string[] } {
   const { bridgeCidr, systemd } = options;
   const places = containerdPlaces(options);
-  const parts = partsOf(options.containerd);
+  const parts = partsOf(options.programs);
   const text = execFileSync(parts.containerd, ['--version'], { encoding: 'utf8', timeout: 10 * SECOND });
   const version = containerdVersionIn(text);
   if (!version) throw new Error(`${parts.containerd} --version has no version: ${text.slice(0, 200)}`);
@@ -71,10 +71,9 @@ export function prepareContainerd(options: PrepareOptions): StartedContainerd & 
   return { ...started, command: [parts.containerd, '--config', places.config] };
 }
 
-function partsOf(containerd: string | undefined): ContainerdParts {
+function partsOf(programs: readonly string[] = []): ContainerdParts {
   const found = foundPrograms();
-  const programs = containerd === undefined ? found.programs : [containerd, ...found.programs];
-  const parts = containerdParts({ ...found, programs });
+  const parts = containerdParts({ ...found, programs: [...programs, ...found.programs] });
   if ('missing' in parts) throw new Error(`install ${parts.missing.join(', ')} first`);
   return parts;
 }
