@@ -84,6 +84,19 @@ async function upWithoutDatabase(state: string): Promise<void> {
   await until(state, async () => (await home.cli('ms', 'ls')).out.includes(state), 60_000);
 }
 
+/** Starts an agent that can be killed at a moment, and waits until it has looked at the engine: what is asked before is refused. */
+async function upWithFailpoints(): Promise<void> {
+  await home.up({ imports: [FAILPOINTS] });
+  await until(
+    'a look at the engine',
+    async () => {
+      const { daemonStatus, runtime } = JSON.parse((await home.cli('status', '-o', 'json')).out);
+      return daemonStatus !== 'STARTING' && runtime.engineReady;
+    },
+    60_000,
+  );
+}
+
 interface Change {
   act(): Promise<{ code: number; out: string; err: string }>;
   /** Makes the state before. */
@@ -100,7 +113,7 @@ interface Change {
  */
 async function killedAtEach({ act, prepare, settle, again = [] }: Change): Promise<void> {
   let deaths = 0;
-  await home.up({ imports: [FAILPOINTS] });
+  await upWithFailpoints();
   const arm = (at: number) =>
     new Promise<void>((resolve) => {
       home.process?.once('message', () => resolve());
@@ -120,8 +133,9 @@ async function killedAtEach({ act, prepare, settle, again = [] }: Change): Promi
     if (!wasKilled) expect(code).toBe(0);
     else {
       deaths++;
-      await home.up({ imports: [FAILPOINTS] });
-      expect([0, ...again]).toContain((await act()).code);
+      await upWithFailpoints();
+      const asked = await act();
+      expect([0, ...again], `moment ${at}: ${asked.out}${asked.err}`).toContain(asked.code);
     }
     await settle();
     expect((await observer.read()).doubles).toEqual([]);
@@ -279,6 +293,8 @@ describe('an agent that is killed at any write of', () => {
           );
           for (const tag of ['1', '2'] as const) expect((await deploy(tag)).code).toBe(0);
           await said('deploy', '-f', DEFINED['a model']?.manifest(1) ?? '');
+          // The former container uses its image until it is removed.
+          await until('one container', async () => (await home.containers()).length === 1, 60_000);
         },
         settle: async () => {
           expect(await greeting()).toContain('2');
