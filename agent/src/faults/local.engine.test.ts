@@ -185,6 +185,8 @@ interface Defined {
   remove: readonly string[];
   /** which version a list shows; undefined: none */
   shows(list: string): number | undefined;
+  /** this engine has no second version */
+  hasOneVersion?: boolean;
 }
 
 let hub: TestHub;
@@ -253,31 +255,35 @@ describe('an agent that is killed at any write of', () => {
         }),
     );
 
-  describe.runIf(LONG).each(Object.entries(DEFINED))('%s', (_, { manifest: manifestFor, list, remove, shows }) => {
-    const shown = async () => shows(await said(...list));
-    const define = (version: 1 | 2) => said('deploy', '-f', manifestFor(version));
-    const hubFile = () =>
-      file('hub.yaml', { kind: 'Registry', spec: { id: 4, type: 'hub', url: hub.url, private: false } });
-    const changes: Record<string, Omit<Change, 'settle'> & { to: 1 | 2 | undefined }> = {
-      'by the first apply': {
-        act: () => home.cli('deploy', '-f', manifestFor(1)),
-        prepare: async () => (await shown()) && said(...remove),
-        to: 1,
-      },
-      'by another apply': { act: () => home.cli('deploy', '-f', manifestFor(2)), prepare: () => define(1), to: 2 },
-      'by a removal': { act: () => home.cli(...remove), prepare: () => define(1), to: undefined, again: [NOT_FOUND] },
-    };
-    test.each(Object.entries(changes))('%s reaches its end once it is asked again', LONGEST, (_, { to, ...change }) =>
-      killedAtEach({
-        ...change,
-        prepare: async () => {
-          await said('deploy', '-f', hubFile());
-          await change.prepare();
+  describe.runIf(LONG).each(Object.entries(DEFINED))(
+    '%s',
+    (_, { manifest: manifestFor, list, remove, shows, hasOneVersion }) => {
+      const shown = async () => shows(await said(...list));
+      const define = (version: 1 | 2) => said('deploy', '-f', manifestFor(version));
+      const hubFile = () =>
+        file('hub.yaml', { kind: 'Registry', spec: { id: 4, type: 'hub', url: hub.url, private: false } });
+      const changes: Record<string, Omit<Change, 'settle'> & { to: 1 | 2 | undefined }> = {
+        'by the first apply': {
+          act: () => home.cli('deploy', '-f', manifestFor(1)),
+          prepare: async () => (await shown()) && said(...remove),
+          to: 1,
         },
-        settle: async () => expect(await shown()).toBe(to),
-      }),
-    );
-  });
+        'by another apply': { act: () => home.cli('deploy', '-f', manifestFor(2)), prepare: () => define(1), to: 2 },
+        'by a removal': { act: () => home.cli(...remove), prepare: () => define(1), to: undefined, again: [NOT_FOUND] },
+      };
+      const possible = Object.entries(changes).filter(([, { to }]) => !(hasOneVersion && to === 2));
+      test.each(possible)('%s reaches its end once it is asked again', LONGEST, (_, { to, ...change }) =>
+        killedAtEach({
+          ...change,
+          prepare: async () => {
+            await said('deploy', '-f', hubFile());
+            await change.prepare();
+          },
+          settle: async () => expect(await shown()).toBe(to),
+        }),
+      );
+    },
+  );
 
   test.runIf(LONG)(
     'a prune reaches its end once it is asked again, and keeps the wanted image and model',
