@@ -219,9 +219,10 @@ export class Machine implements AsyncDisposable {
     });
   }
 
-  /** All files of the root, without the data of engines and what every package leaves: logs, lists of packages, caches. */
+  /** All files of the root, without the folders for engines, which this class lays, and what every package leaves: logs, lists of packages, caches. */
   async files(): Promise<string[]> {
-    const left = ['var/log', 'var/lib/dpkg', 'var/cache', 'var/lib/apt', 'var/lib/systemd', 'var/tmp', '.host'];
+    const packages = ['var/log', 'var/lib/dpkg', 'var/cache', 'var/lib/apt', 'var/lib/systemd', 'var/tmp'];
+    const left = [...packages, ...ON_DISK, '.host'];
     const without = left.flatMap((path) => ['-path', `./${path}`, '-prune', '-o']);
     const { stdout } = await run('find', ['.', '-xdev', ...without, '-print'], { cwd: this.root, maxBuffer: 2 ** 28 });
     return stdout.trim().split('\n').sort();

@@ -212,7 +212,12 @@ nightly(
     const left = await machine.say('skerry-agent', 'deprovision', '--yes');
     expect(left, left.out).toMatchObject({ code: 0 });
     expect((await machine.say('podman', 'ps', '-aq')).out).toBe('');
-    expect(await machine.say('podman', 'network', 'rm', 'skerry')).toMatchObject({ code: 0 });
+    // As the page of the installation has it for docker.
+    const pruned = await machine.sh(
+      'podman network prune --force --filter label=skerry.dev/agent && podman network ls',
+    );
+    expect(pruned, pruned.out).toMatchObject({ code: 0 });
+    expect(pruned.out.split('\n').filter((line) => / skerry/.test(line))).toEqual([]);
     expect(await machine.say('dpkg', '--purge', 'skerry-agent')).toMatchObject({ code: 0 });
     const ours = (await machine.files()).filter((path) => !before.includes(path));
     const isEngines = (path: string) => /^\.\/(root|etc\/(hosts|docker|containers))/.test(path);

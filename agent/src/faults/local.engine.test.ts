@@ -84,6 +84,19 @@ async function upWithoutDatabase(state: string): Promise<void> {
   await until(state, async () => (await home.cli('ms', 'ls')).out.includes(state), 60_000);
 }
 
+/** Starts an agent that can be killed at a moment, and waits until it has looked at the engine: what is asked before is refused. */
+async function upWithFailpoints(): Promise<void> {
+  await home.up({ imports: [FAILPOINTS] });
+  await until(
+    'a look at the engine',
+    async () => {
+      const { daemonStatus, runtime } = JSON.parse((await home.cli('status', '-o', 'json')).out);
+      return daemonStatus !== 'STARTING' && runtime.engineReady;
+    },
+    60_000,
+  );
+}
+
 interface Change {
   act(): Promise<{ code: number; out: string; err: string }>;
   /** Makes the state before. */
@@ -100,7 +113,7 @@ interface Change {
  */
 async function killedAtEach({ act, prepare, settle, again = [] }: Change): Promise<void> {
   let deaths = 0;
-  await home.up({ imports: [FAILPOINTS] });
+  await upWithFailpoints();
   const arm = (at: number) =>
     new Promise<void>((resolve) => {
       home.process?.once('message', () => resolve());
@@ -120,8 +133,9 @@ async function killedAtEach({ act, prepare, settle, again = [] }: Change): Promi
     if (!wasKilled) expect(code).toBe(0);
     else {
       deaths++;
-      await home.up({ imports: [FAILPOINTS] });
-      expect([0, ...again]).toContain((await act()).code);
+      await upWithFailpoints();
+      const asked = await act();
+      expect([0, ...again], `moment ${at}: ${asked.out}${asked.err}`).toContain(asked.code);
     }
     await settle();
     expect((await observer.read()).doubles).toEqual([]);
@@ -171,6 +185,8 @@ interface Defined {
   remove: readonly string[];
   /** which version a list shows; undefined: none */
   shows(list: string): number | undefined;
+  /** this engine has no second version */
+  hasOneVersion?: boolean;
 }
 
 let hub: TestHub;
@@ -239,31 +255,35 @@ describe('an agent that is killed at any write of', () => {
         }),
     );
 
-  describe.runIf(LONG).each(Object.entries(DEFINED))('%s', (_, { manifest: manifestFor, list, remove, shows }) => {
-    const shown = async () => shows(await said(...list));
-    const define = (version: 1 | 2) => said('deploy', '-f', manifestFor(version));
-    const hubFile = () =>
-      file('hub.yaml', { kind: 'Registry', spec: { id: 4, type: 'hub', url: hub.url, private: false } });
-    const changes: Record<string, Omit<Change, 'settle'> & { to: 1 | 2 | undefined }> = {
-      'by the first apply': {
-        act: () => home.cli('deploy', '-f', manifestFor(1)),
-        prepare: async () => (await shown()) && said(...remove),
-        to: 1,
-      },
-      'by another apply': { act: () => home.cli('deploy', '-f', manifestFor(2)), prepare: () => define(1), to: 2 },
-      'by a removal': { act: () => home.cli(...remove), prepare: () => define(1), to: undefined, again: [NOT_FOUND] },
-    };
-    test.each(Object.entries(changes))('%s reaches its end once it is asked again', LONGEST, (_, { to, ...change }) =>
-      killedAtEach({
-        ...change,
-        prepare: async () => {
-          await said('deploy', '-f', hubFile());
-          await change.prepare();
+  describe.runIf(LONG).each(Object.entries(DEFINED))(
+    '%s',
+    (_, { manifest: manifestFor, list, remove, shows, hasOneVersion }) => {
+      const shown = async () => shows(await said(...list));
+      const define = (version: 1 | 2) => said('deploy', '-f', manifestFor(version));
+      const hubFile = () =>
+        file('hub.yaml', { kind: 'Registry', spec: { id: 4, type: 'hub', url: hub.url, private: false } });
+      const changes: Record<string, Omit<Change, 'settle'> & { to: 1 | 2 | undefined }> = {
+        'by the first apply': {
+          act: () => home.cli('deploy', '-f', manifestFor(1)),
+          prepare: async () => (await shown()) && said(...remove),
+          to: 1,
         },
-        settle: async () => expect(await shown()).toBe(to),
-      }),
-    );
-  });
+        'by another apply': { act: () => home.cli('deploy', '-f', manifestFor(2)), prepare: () => define(1), to: 2 },
+        'by a removal': { act: () => home.cli(...remove), prepare: () => define(1), to: undefined, again: [NOT_FOUND] },
+      };
+      const possible = Object.entries(changes).filter(([, { to }]) => !(hasOneVersion && to === 2));
+      test.each(possible)('%s reaches its end once it is asked again', LONGEST, (_, { to, ...change }) =>
+        killedAtEach({
+          ...change,
+          prepare: async () => {
+            await said('deploy', '-f', hubFile());
+            await change.prepare();
+          },
+          settle: async () => expect(await shown()).toBe(to),
+        }),
+      );
+    },
+  );
 
   test.runIf(LONG)(
     'a prune reaches its end once it is asked again, and keeps the wanted image and model',
@@ -279,6 +299,8 @@ describe('an agent that is killed at any write of', () => {
           );
           for (const tag of ['1', '2'] as const) expect((await deploy(tag)).code).toBe(0);
           await said('deploy', '-f', DEFINED['a model']?.manifest(1) ?? '');
+          // The former container uses its image until it is removed.
+          await until('one container', async () => (await home.containers()).length === 1, 60_000);
         },
         settle: async () => {
           expect(await greeting()).toContain('2');

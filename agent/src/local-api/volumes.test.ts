@@ -129,7 +129,7 @@ test('POST /v1/volumes:prune refuses orphans=false, and a flag that is neither t
 test('deprovision --purge-volumes destroys what nothing wants any more', async () => {
   await running();
   expect((await local.cli('deprovision', '--yes', '--purge-volumes')).out).toMatch(
-    /^Deprovisioned\nDestroyed 4 volumes\nNAME/,
+    /^Deprovisioned\nVolumes destroyed: 4\nNAME/,
   );
   expect(existsSync(pathOf('shared/pool'))).toBe(false);
   expect(existsSync(pathOf(`data/${uuid}`))).toBe(false);
@@ -138,7 +138,7 @@ test('deprovision --purge-volumes destroys what nothing wants any more', async (
 test('deprovision --keep-local --purge-volumes leaves the volumes of what runs on', async () => {
   await running();
   const { code, out } = await local.cli('deprovision', '--keep-local', '--yes', '--purge-volumes');
-  expect([code, out]).toEqual([0, expect.stringContaining('Destroyed 2 volumes')]);
+  expect([code, out]).toEqual([0, expect.stringContaining('Volumes destroyed: 2')]);
   for (const path of [`data/${uuid}/db`, 'shared/pool']) expect(existsSync(pathOf(path))).toBe(true);
 });
 

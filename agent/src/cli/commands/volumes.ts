@@ -112,7 +112,7 @@ export interface Purge {
 
 /** Says which volumes are destroyed; fails where some stay that were to go. */
 export function showPurge({ deleted, skipped, message }: Purge, { out, format }: CommandContext): void {
-  if (format === 'human') out(`Destroyed ${deleted.length} volumes\n${listText(deleted)}`);
+  if (format === 'human') out(`Volumes destroyed: ${deleted.length}\n${listText(deleted)}`);
   const stays = skipped.map(({ hostPath, reason }) => `${hostPath}: ${reason}`);
   const why = message ?? stays.join('; ');
   if (why !== '')
