@@ -59,7 +59,7 @@ export async function measureAgainst({
 
 /**
  * The packages of this checkout, where the earlier commit has the same; else its own. They are in its own folder: it may read
- * no other one, and those of its workspaces lead to its own sources.
+ * no other folder, and the links of its workspaces lead to its own sources.
  */
 async function install(checkout: string): Promise<void> {
   const [mine, its] = [ROOT, checkout].map((folder) => readFileSync(join(folder, 'package-lock.json'), 'utf8'));
