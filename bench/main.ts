@@ -38,7 +38,9 @@ async function main(): Promise<number> {
   if (options.against !== undefined) {
     const log = startClock((text) => process.stderr.write(text));
     const chosen = options.names.length > 0 ? options.names : names;
-    return print(await measureAgainst({ commit: options.against, names: chosen, length: options.length, log }));
+    const compared = await measureAgainst({ commit: options.against, names: chosen, length: options.length, log });
+    print(compared.text);
+    return compared.isWhole ? 0 : 1;
   }
   return measure(options, names);
 }

@@ -99,3 +99,12 @@ test('a comparison has the ratio of each figure that both versions have, and say
   expect(comparison(of({ cpu: 0.3 }), of({ cpu: 0.31 }))).toMatch(/1\.03$/m);
   expect(comparison(of({ late: 0 }), of({ late: 1 }))).toMatch(/WORSE$/m);
 });
+
+test('a comparison says what one version did not measure, and why', () => {
+  const failed = [result('poll', { failed: 'no answer\n at x' })];
+  expect(
+    comparison(failed, [result('poll', { skipped: 'no engine' })])
+      .split('\n')
+      .slice(1),
+  ).toEqual(['poll before FAILED: no answer', 'poll now skipped: no engine', '']);
+});

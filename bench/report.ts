@@ -84,7 +84,7 @@ export function table(results: readonly Result[]): string {
 
 /**
  * Lines for a terminal: each figure that both versions have, and how many times as much the later one measured. `WORSE` and
- * `better` where a budget says which way is worse, by more than a tenth.
+ * `better` where a budget says which way is worse, by more than a tenth. Then what one of them did not measure, and why.
  */
 export function comparison(before: readonly Result[], now: readonly Result[]): string {
   const earlier = new Map(before.flatMap(({ figures }) => figures).map((figure) => [figure.id, figure]));
@@ -103,8 +103,15 @@ export function comparison(before: readonly Result[], now: readonly Result[]): s
       .map((cell, i) => (i === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[i] ?? 0)))
       .join('  ')
       .trimEnd();
-  return all.map((row) => `${line(row)}\n`).join('');
+  return [...all.map(line), ...absent('before', before), ...absent('now', now)].map((text) => `${text}\n`).join('');
 }
+
+/** A line for each benchmark without figures. */
+const absent = (version: string, results: readonly Result[]) =>
+  results.flatMap(({ benchmark, failed, skipped }) => [
+    ...(failed ? [`${benchmark} ${version} FAILED: ${failed.split('\n')[0]}`] : []),
+    ...(skipped ? [`${benchmark} ${version} skipped: ${skipped}`] : []),
+  ]);
 
 /** A tenth is what two runs of one version differ by. */
 const NOTABLE = 1.1;

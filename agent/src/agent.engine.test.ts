@@ -83,7 +83,7 @@ const untilGreeting = (wanted: string) => until(`the greeting "${wanted}"`, asyn
 
 for (const [place, { kind, url }] of inject('everyEngine').entries())
   describe(kind, () => {
-    const more = place === 0 || process.env.SKERRY_NIGHTLY ? test : () => {};
+    const more = test.runIf(place === 0 || process.env.SKERRY_NIGHTLY);
     const nightly = process.env.SKERRY_NIGHTLY ? test : () => {};
 
     beforeAll(() => {

@@ -7,10 +7,10 @@ import { report } from './story.ts';
 import { type Told, tellAll } from './tell-all.ts';
 
 /**
- * Random users and random faults on real parts, compared with a model: see README.md. One story of each profile; with
- * SKERRY_NIGHTLY also every seed that ever failed.
+ * Random users and random faults on real parts, compared with a model: see README.md. By day a story of each profile whose faults
+ * the others do not have; with SKERRY_NIGHTLY of each profile, and every seed that ever failed.
  */
-const SEEDS = [...Array(process.env.SKERRY_NIGHTLY ? 20 : 10).keys()];
+const SEEDS = process.env.SKERRY_NIGHTLY ? [...Array(20).keys()] : [0, 2, 4, 6, 7, 8, 9];
 
 const results = new Map<number, PromiseWithResolvers<Told>>(SEEDS.map((seed) => [seed, Promise.withResolvers()]));
 const started = new AsyncDisposableStack();
