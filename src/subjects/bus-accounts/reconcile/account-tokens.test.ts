@@ -12,7 +12,7 @@ test('the keys of an account are derived once for each state of its Secret, howe
   const keys = { [BUS_KEYS.seed]: account.seed, [BUS_KEYS.signing]: await other(), [BUS_KEYS.extra]: await other() };
   let texts: BusTexts = { ...keys, [BUS_KEYS.token]: await account.token() };
   const parts = { secrets: { read: () => ({ texts }) }, operator: {}, rules: {} } as never;
-  const tokens = createAccountTokens({ clock: Date.now }, parts);
+  const tokens = createAccountTokens({ clock: Date.now, client: {} as never }, parts);
   const object = { metadata: { uid: 'a', name: 'shop' }, spec: { name: 'shop' }, status: {} } as unknown as BusAccount;
   const first = tokens.keysOf(object);
   expect(first?.key).toBe(account.publicKey);
@@ -37,7 +37,7 @@ test('an account that ends while its Secret is lost has a last token that refuse
     operator: { signer: () => ({ key: operator.publicKey, seed: operator.seed }) },
     rules: { ofAccount: () => ({ name: 'default-account', spec: {} }) },
   } as never;
-  const tokens = createAccountTokens({ clock: Date.now }, parts);
+  const tokens = createAccountTokens({ clock: Date.now, client: {} as never }, parts);
   const object = {
     metadata: { uid: 'a', name: 'shop' },
     spec: { name: 'shop' },

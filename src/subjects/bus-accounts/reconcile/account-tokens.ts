@@ -1,5 +1,6 @@
 import type { BusAccount } from '../../../api/v3/bus-account.ts';
 import type { ControllerDependencies } from '../../../controllers/dependencies.ts';
+import { refOf } from '../../../kube/mod.ts';
 import { systemClock } from '../../../lib/clock.ts';
 import { createTokenBuckets } from '../../../lib/token-bucket.ts';
 import { uuidOf } from '../../../rules/identity.ts';
@@ -8,6 +9,7 @@ import { makeNkey, publicNkey, signJwt } from '../../../signer/nkeys.ts';
 import { accountClaims, type BusClaims } from '../../bus-rules/rules/tokens/claims.ts';
 import { decodeToken } from '../../bus-rules/rules/tokens/decode.ts';
 import { isSameToken, nextIat, revoke } from '../../bus-rules/rules/tokens/lineage.ts';
+import { RESOURCES } from '../../kinds.ts';
 import { accountNameOf } from '../rules/account.ts';
 import { type LostKey, lostKey } from '../rules/lost-key.ts';
 import { accountSecretName, BUS_KEYS, type BusTexts, HUB_SECRET, parsedText } from '../rules/secret.ts';
@@ -36,6 +38,12 @@ interface RefusedUsers {
   delivered?: Readonly<Record<string, number>>;
   /** users whose credentials others have */
   kept?: Readonly<Record<string, number>>;
+}
+
+/** The texts of the Secret of an account that count; where its keys are `lost`, none does. */
+interface Counting {
+  present: BusTexts;
+  lost?: LostKey;
 }
 
 interface Waiting {
@@ -88,7 +96,7 @@ const newSeed = async () => (await makeNkey('account')).seed;
  * the former token, so that neither a lost race, nor a clock that was set, nor another leader undoes a revocation.
  */
 export function createAccountTokens(
-  { clock }: Pick<ControllerDependencies, 'clock'>,
+  { clock, client }: Pick<ControllerDependencies, 'clock' | 'client'>,
   { secrets, operator, rules }: { secrets: BusSecrets; operator: OperatorKeys; rules: BusRules },
 ) {
   const waiting = new Map<string, Waiting>();
@@ -115,13 +123,18 @@ export function createAccountTokens(
   const formerIn = (texts: BusTexts, key: string) =>
     parsedText<FormerKeys | undefined>(texts[key], undefined, isFormer);
 
-  /** The key of the account as everything but its Secret has it, where that counts. */
-  function lostIn(account: BusAccount, texts: BusTexts): LostKey | undefined {
-    const key = publicKeyIn(texts);
-    if (key !== undefined && account.spec.system === undefined) return undefined;
-    const found = key === undefined ? undefined : { key, token: decodeToken(texts[BUS_KEYS.token] ?? '') };
+  /** What counts of the Secret of an account. */
+  async function countIn(account: BusAccount, stored: BusTexts, signal: AbortSignal): Promise<Counting> {
+    const key = publicKeyIn(stored);
+    if (stored[BUS_KEYS.ended] !== undefined || (key !== undefined && account.spec.system === undefined))
+      return { present: stored };
+    const found = key === undefined ? undefined : { key, token: decodeToken(stored[BUS_KEYS.token] ?? '') };
     const { [BUS_KEYS.systemToken]: started = '' } = isOfHub(account) ? secrets.read('server', HUB_SECRET).texts : {};
-    return lostKey(account, found, decodeToken(started));
+    const lostOf = (one: BusAccount) => lostKey(one, found, decodeToken(started));
+    let lost = lostOf(account);
+    // After a restore of the datastore the stores show some objects of before for a while: an older Secret alone is a copy.
+    if (lost && found) lost = lostOf((await client.find(RESOURCES.busAccounts, refOf(account), { signal })) ?? account);
+    return lost ? { present: {}, lost } : { present: stored };
   }
 
   const read = (account: BusAccount) => secrets.read('account', nameOf(account));
@@ -129,7 +142,7 @@ export function createAccountTokens(
   /** The token with these revocations besides, signed by the operator of now; the present texts when nothing differs. */
   async function next(
     account: BusAccount,
-    stored: BusTexts,
+    { present, lost }: Counting,
     { delivered = {}, kept = {} }: RefusedUsers,
     {
       isEnd = false,
@@ -138,9 +151,7 @@ export function createAccountTokens(
     }: { isEnd?: boolean; drops?: boolean; adopts?: readonly BusClaims[] } = {},
   ): Promise<BusTexts | undefined> {
     const signer = operator.signer();
-    if (!signer || stored[BUS_KEYS.ended] !== undefined) return undefined;
-    const lost = lostIn(account, stored);
-    const present = lost ? {} : stored;
+    if (!signer || present[BUS_KEYS.ended] !== undefined) return undefined;
     const made: Record<string, string> = { ...present };
     if (lost) made[BUS_KEYS.key] = lost.key;
     else if (!made[BUS_KEYS.key]) made[BUS_KEYS.seed] ??= await newSeed();
@@ -201,10 +212,14 @@ export function createAccountTokens(
 
   const write = (
     account: BusAccount,
-    change: (present: BusTexts) => Promise<BusTexts | undefined>,
+    change: (counting: Counting) => Promise<BusTexts | undefined>,
     signal: AbortSignal,
   ): Promise<BusTexts | undefined> =>
-    secrets.write({ of: 'account', name: nameOf(account), owner: account }, change, signal);
+    secrets.write(
+      { of: 'account', name: nameOf(account), owner: account },
+      async (stored) => change(await countIn(account, stored, signal)),
+      signal,
+    );
 
   /**
    * Has the account refuse these users from now on. Callers at the same time share a write. Resolves once the Secret says so; an
@@ -227,7 +242,7 @@ export function createAccountTokens(
       replaced.delete(key);
       await write(
         account,
-        async (present) => (present[BUS_KEYS.token] ? next(account, present, all) : undefined),
+        async (counting) => (counting.present[BUS_KEYS.token] ? next(account, counting, all) : undefined),
         signal,
       );
     })();
@@ -241,10 +256,11 @@ export function createAccountTokens(
     /** undefined while the account has no token */
     keysOf,
     /** Makes the account have a token by its rule, of the present operator. */
-    keep: (account: BusAccount, signal: AbortSignal) => write(account, (present) => next(account, present, {}), signal),
+    keep: (account: BusAccount, signal: AbortSignal) =>
+      write(account, (counting) => next(account, counting, {}), signal),
     /** Ends the keys that signed users before, with all that was revoked of them. */
     dropRetiring: (account: BusAccount, signal: AbortSignal) =>
-      write(account, (present) => next(account, present, {}, { drops: true }), signal),
+      write(account, (counting) => next(account, counting, {}, { drops: true }), signal),
     revoke: refuse,
     /**
      * Has the account refuse keys of users that others replaced. While it is not the turn of the account, these keys are added to its next token, and
@@ -271,7 +287,8 @@ export function createAccountTokens(
     async adopt(account: BusAccount, found: readonly BusClaims[], signal: AbortSignal): Promise<void> {
       await write(
         account,
-        async (present) => (present[BUS_KEYS.token] ? next(account, present, {}, { adopts: found }) : undefined),
+        async (counting) =>
+          counting.present[BUS_KEYS.token] ? next(account, counting, {}, { adopts: found }) : undefined,
         signal,
       );
     },
@@ -286,9 +303,9 @@ export function createAccountTokens(
       if (isOfHub(account)) return;
       await write(
         account,
-        async (present) =>
-          present[BUS_KEYS.token] || lostIn(account, present)
-            ? next(account, present, { delivered: { [EVERYBODY]: latest } }, { isEnd: true })
+        async (counting) =>
+          counting.present[BUS_KEYS.token] || counting.lost
+            ? next(account, counting, { delivered: { [EVERYBODY]: latest } }, { isEnd: true })
             : undefined,
         signal,
       );

@@ -32,6 +32,6 @@ export function lostKey(account: BusAccount, found?: FoundKey, started?: BusClai
   const known = { key: publicKey, issuedAt: Math.max(issuedAt, started?.sub === publicKey ? started.iat : 0) };
   if (!found) return known;
   // A copy of the Secret from before was put back: servers have later tokens, and refuse whom its keys sign.
-  const isFormer = found.key !== publicKey || (found.token?.iat ?? 0) < known.issuedAt;
+  const isFormer = found.key !== publicKey || (found.token?.iat ?? 0) < issuedAt;
   return isOfServers(account) && isFormer ? known : undefined;
 }
