@@ -13,8 +13,8 @@ import { freePort } from '../hack/ports.ts';
 import { startDaemon } from '../hack/process.ts';
 import type { Log } from '../hack/progress.ts';
 import { waitFor } from '../hack/wait.ts';
-import { processesNaming } from './processes.ts';
 import type { LocalApi } from './edge.ts';
+import { processesNaming } from './processes.ts';
 
 /** The engines of a machine: the agent's own is the third. */
 export type AloneKind = EngineKind | 'embedded';

@@ -488,6 +488,27 @@ describe.runIf(isNightly)('the hub of the message bus as pods', () => {
   );
 
   test(
+    'leaves its members as they are when the key of their streams is lost, and takes it from a member',
+    async () => {
+      const before = await untilAllReady();
+      const reason = async () => (await hub())?.status?.conditions?.find(({ type }) => type === 'Ready')?.reason;
+      await kubectl('delete', 'secret', HUB_NAMES.config);
+      await expect.poll(reason, { timeout: 60_000 }).toBe('BusHubKeyLost');
+      const print = 's/^  key: "\\(.*\\)"/\\1/p';
+      const key = (await kubectl('exec', 'bus-0', '--', 'sed', '-n', print, '/etc/nats/config/server.conf')).trim();
+      await kubectl('create', 'secret', 'generic', HUB_NAMES.config, `--from-literal=store-key=${key}`);
+      await kubectl('label', 'secret', HUB_NAMES.config, 'skerry.dev/bus=server');
+      const after = await untilAllReady();
+      expect(after.map(({ metadata }) => metadata.uid)).toEqual(before.map(({ metadata }) => metadata.uid));
+      const one = await client();
+      const { state } = await (await one.jetstreamManager()).streams.info('sales');
+      expect(state.messages).toBeGreaterThanOrEqual(2);
+      await one.close();
+    },
+    LONG,
+  );
+
+  test(
     'lets clients in by TLS alone once it is asked to, with certificates that clients verify by the address that they know',
     async () => {
       const before = await untilAllReady();

@@ -15,7 +15,7 @@ import { atEnd } from '../testing/at-end.ts';
 import { localStack } from './_local-stack.ts';
 
 /**
- * docs/bus.md as a reader types it on `make up`: a rule and an application, a client that publishes, one that is stopped, a revocation, a
+ * docs/bus.md as a reader types it on `make up`: a rule and an application, a client that publishes, a client that is stopped, a revocation, a
  * device. In the night alone: the command line of NATS is built for it, which takes minutes.
  */
 const isNightly = process.env.SKERRY_NIGHTLY !== undefined;

@@ -150,7 +150,7 @@ const RUNS: readonly Run[] = [
       'src/subjects/bus-accounts/reconcile/killed.test.ts',
       'src/subjects/bus-accounts/reconcile/refused-writes.test.ts',
       'src/subjects/bus-servers/reconcile/refused-writes.test.ts',
-      'src/subjects/bus-servers/reconcile/lost-system-members.test.ts',
+      'src/subjects/bus-servers/reconcile/lost-keys.test.ts',
     ),
   },
   {

@@ -19,7 +19,7 @@ export interface HubAndOther {
   beforeRemoval?(): Promise<unknown>;
 }
 
-/** Begins what is typed on the other machine; a shell does nothing with it. */
+/** Begins the lines that are typed on the other machine; a shell does nothing with it. */
 const OTHER = ': gw-2; ';
 
 /** What a second look may show, when the first came too early: the control plane starts again. */

@@ -207,6 +207,8 @@ export const STATUS_REASONS = {
   // BusOperator, BusAccount, BusUser
   BusHubTaken:
     'An object that the hub of the message bus would have in the cluster exists and belongs to something else.',
+  BusHubKeyLost:
+    'The key with which the hub of the message bus encrypts streams is lost, and its members still have it: nothing of them is changed.',
   BusHubMoves:
     'Nodes get another address of the hub one after the other; containers that reach the hub directly are replaced.',
   BusServersBehind:

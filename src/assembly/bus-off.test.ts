@@ -54,7 +54,7 @@ describe('while the message bus is off', () => {
     const deps = createMemoryDependencies();
     Object.assign(deps.self, { isBusEnabled: false, controlPlane: 'kubernetes' });
     const admin = (await serveInMemory({ deps })).as('admin');
-    // What is created comes before what needs it.
+    // An object comes before the objects that need it.
     const order = ['POST', 'GET', 'HEAD', 'PUT', 'PATCH', 'DELETE'];
     for (const { method, path, operation } of ofBus.toSorted(
       (a, b) => order.indexOf(a.method) - order.indexOf(b.method),

@@ -13,7 +13,7 @@ import { FakeController, type View } from '../link/_fake-controller.ts';
 /**
  * The agent's process is killed at every operation and started again. In the normal run it is killed after each operation
  * of the engine, before it records the result, in the stories that have each kind of operation. With SKERRY_NIGHTLY all stories
- * are told; it is also killed before each operation, and before and after each commit of its database.
+ * run; it is also killed before each operation, and before and after each commit of its database.
  */
 
 const on = firstEngine();

@@ -81,7 +81,7 @@ describe('the bytes of images', () => {
     expect(asked).toEqual({ documents: 100, bytes: 100, lists: 2 });
   });
 
-  test('of a removed image are forgotten, so that memory does not grow with every pull', async () => {
+  test('the memory has no layers of a removed image, so that it does not grow with every pull', async () => {
     const { asked, names, bytes } = fixture('old', 'new');
     await bytes();
     names.shift();

@@ -89,7 +89,7 @@ export class ImageStore {
     return [...found.values()];
   }
 
-  /** What is remembered of images that were removed would grow with every pull. */
+  /** The memory of removed images would grow with every pull. */
   #forgetOthers(listed: ReadonlyMap<string, { content: ImageContent }>): void {
     for (const [digest, { id }] of this.#known) if (!listed.has(id)) this.#known.delete(digest);
     const chains = new Set([...listed.values()].flatMap(({ content }) => content.layers.map(({ chain }) => chain)));

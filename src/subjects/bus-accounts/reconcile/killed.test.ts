@@ -125,7 +125,7 @@ test(
   TIMEOUT_MS,
 );
 
-test('each kill of a long story is told within as many nights as it is spread over', () => {
+test('each kill of a long story happens within as many nights as it is spread over', () => {
   const told = [0, 1, 2].map((night) => killsOfNight(52, 3, 20_785 + night));
   expect(new Set(told.flat().map(({ n, when }) => `${when} ${n}`)).size).toBe(104);
   for (const night of told) {
@@ -253,7 +253,7 @@ async function storyOfRules(): Promise<string[]> {
 test.runIf(process.env.SKERRY_NIGHTLY)(
   'a leader that is killed while rules, further users and the key of the operator change undoes nothing',
   async () => {
-    // Told for all of its kills it takes longer than all else of a night.
+    // With all of its kills it takes longer than all else of a night.
     const { writes, found } = await kills.everyKill(storyOfRules, { nights: 3 });
     expect(found).toEqual([]);
     expect(writes.length).toBeGreaterThan(20);

@@ -46,7 +46,13 @@ export type HubServers =
   /** a certificate is being made */
   | { is: 'waiting' }
   /** an object of somebody else has the name */
-  | { is: 'taken'; what: string };
+  | { is: 'taken'; what: string }
+  /** the key of the streams is lost, and members still have it: nothing of them is changed */
+  | { is: 'keyless' };
+
+/** Whether the cluster deletes an object with this very hub, and not with a former one of its name. */
+const isChildOf = (hub: BusHub, object: KubeObject | undefined): boolean =>
+  object?.metadata.ownerReferences?.some(({ uid }) => uid === hub.metadata.uid) === true;
 
 const OPTIONS = { fieldManager: FIELD_MANAGERS.controller };
 
@@ -56,22 +62,27 @@ export function createHubServers(deps: Pick<ControllerDependencies, 'client' | '
 
   /**
    * Writes the Secret of the configuration. It has no owner: volumes outlive the hub, and nobody reads them without the key in it.
-   * Resolves with the configuration; undefined when something else has the name.
+   * Resolves with the configuration. Members that run with a key that the Secret lacks get no other one: with it they do not
+   * start on their volumes.
    */
   async function keepConfig(
     configOf: (storeKey: string) => HubConfig,
+    { hasMembers }: { hasMembers: boolean },
     signal: AbortSignal,
-  ): Promise<HubConfig | undefined> {
+  ): Promise<HubConfig | 'taken' | 'keyless'> {
     const name = HUB_NAMES.config;
-    let config: HubConfig | undefined;
+    let config: HubConfig | 'taken' | 'keyless' = 'taken';
     await createOrUpdate<Secret>(
       client,
       RESOURCES.secrets,
       { namespace, name },
       (present) => {
-        config = undefined;
+        config = 'taken';
         if (present && present.metadata.labels?.[LABELS.bus] !== 'server') return undefined;
-        const storeKey = decodeData(present?.data)[HUB_KEYS.store] ?? randomBytes(32).toString('base64');
+        const stored = decodeData(present?.data)[HUB_KEYS.store];
+        config = 'keyless';
+        if (!stored && hasMembers) return undefined;
+        const storeKey = stored || randomBytes(32).toString('base64');
         config = configOf(storeKey);
         const data = encodeData({ ...config.files, [HUB_KEYS.store]: storeKey });
         const kept = withoutSharing(present?.metadata ?? { name, namespace });
@@ -103,9 +114,11 @@ export function createHubServers(deps: Pick<ControllerDependencies, 'client' | '
       const former = storeMarkIn(present?.metadata.annotations);
       const config = await keepConfig(
         (storeKey) => hubConfig(hub, placement, { ...needs, storeKey }, { site, mqtt }, former),
+        { hasMembers: isChildOf(hub, present) },
         signal,
       );
-      if (!config) return { is: 'taken', what: `Secret ${HUB_NAMES.config}` };
+      if (config === 'taken') return { is: 'taken', what: `Secret ${HUB_NAMES.config}` };
+      if (config === 'keyless') return { is: 'keyless' };
       const objects = hubObjects(hub, placement, config);
       let address: string | undefined;
       for (const service of objects.services) {

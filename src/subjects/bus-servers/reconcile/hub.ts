@@ -17,13 +17,13 @@ import { decodeToken } from '../../bus-rules/rules/tokens/decode.ts';
 import { KINDS } from '../../kinds.ts';
 import { makeSystemAuthority } from '../../pki/reconcile/system-authority.ts';
 import { HUB_NAMES, hasClientTls, hubMembers, hubSettings, isMade, membersOf } from '../rules/hub.ts';
-import type { HubPlacement } from '../rules/hub-objects.ts';
+import { HUB_KEYS, type HubPlacement } from '../rules/hub-objects.ts';
 import { hubNode, hubOn } from '../rules/system-hub.ts';
 import type { HubStates } from './delivery.ts';
 import { createHubServers, type HubServers } from './hub-servers.ts';
 
-/** How often the address of a Service is looked at until the cluster has given it one. */
-const ADDRESS_MS = 5_000;
+/** How often objects of the cluster are looked at that no watch shows. */
+const LOOK_MS = 5_000;
 
 const behindWith = (message: string): Progress => ({ is: 'working', reason: 'BusServersBehind', message });
 
@@ -134,6 +134,11 @@ export function createHubController(
         reason: 'BusHubTaken',
         message: `the ${made.what} exists and belongs to something else: delete it`,
       });
+    if (made?.is === 'keyless')
+      return stalled({
+        reason: 'BusHubKeyLost',
+        message: `the Secret ${HUB_NAMES.config} lacks ${HUB_KEYS.store}, with which its members encrypt streams: put it back, from a copy or from a member (docs/resources/bus-hub.md#changes)`,
+      });
     const members = hubMembers(hub, namespace, deps.hub);
     if (members.length === 0)
       return stalled({
@@ -207,9 +212,9 @@ export function createHubController(
         made.is === 'made' &&
         !made.address;
       const due = [
-        ...(waitsForAddress ? [clock() + ADDRESS_MS] : []),
+        ...(waitsForAddress || (typeof made === 'object' && made.is === 'keyless') ? [clock() + LOOK_MS] : []),
         // Until its servers have every token, another change leads to the next step.
-        ...(clients?.former ? [Math.max(nextStep(clients), clock() + ADDRESS_MS)] : []),
+        ...(clients?.former ? [Math.max(nextStep(clients), clock() + LOOK_MS)] : []),
       ];
       return due.length > 0 ? Math.min(...due) : undefined;
     },

@@ -14,7 +14,7 @@ import type { StartedContainerd } from './started.ts';
 export interface PrepareOptions extends PlacesOptions {
   /** the setting bridgeCidr */
   bridgeCidr?: string | undefined;
-  /** absolute paths of programs that come before those of the machine */
+  /** absolute paths of programs that come before the programs of the machine */
   programs?: readonly string[];
 }
 

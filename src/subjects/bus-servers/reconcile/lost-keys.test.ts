@@ -13,14 +13,15 @@ import {
 } from '../../../../testing/in-memory-controller.ts';
 import { temporaryFolder } from '../../../../testing/temporary-folder.ts';
 import { connectBus } from '../../../bus-client/connection.ts';
+import { encodeData } from '../../../datastore/keyed-text.ts';
 import { busOf, shopWithBus } from '../../bus-accounts/_fleet.ts';
 import { accountSecretName, operatorSecretName } from '../../bus-accounts/rules/secret.ts';
 import { RESOURCES } from '../../kinds.ts';
 import { HUB_NAMES, memberHost, memberName } from '../rules/hub.ts';
 
 /**
- * The keys of the account SYS are lost, and what the reconciler makes of the hub has its members start again one after the other: real
- * servers with its configuration. No pod runs here; e2e/bus-hub-pods.test.ts has the same with pods.
+ * Keys are lost that the members of a hub depend on, and what the reconciler makes of it has them start again one after the other: real
+ * servers with its configuration. No pod runs here; e2e/bus-hub-pods.test.ts has the loss of the account SYS with pods.
  */
 const MEMBERS = 3;
 const ENV = { BUS_ENABLED: 'true', BUS_HUB_REPLICAS: String(MEMBERS), BUS_HUB_IMAGE: 'mirror.example/nats:2.15' };
@@ -29,7 +30,12 @@ beforeAll(async () => {
   fleet = await startInMemoryController(1, { env: ENV });
 }, 60_000);
 afterAll(() => fleet[Symbol.asyncDispose]());
-beforeEach(() => fleet.reset());
+beforeEach(async () => {
+  await fleet.reset();
+  await expect.poll(() => bus.texts(HUB_NAMES.config), { timeout: 20_000 }).toHaveProperty('system-token');
+  await expect.poll(() => bus.texts(HUB_NAMES.config)['system-token']).toBe(bus.accountTexts('SYS').token);
+  await fleet.settle();
+});
 
 const bus = busOf(() => fleet);
 const STATEFUL_SETS = { group: 'apps', version: 'v1', plural: 'statefulsets', kind: 'StatefulSet', namespaced: true };
@@ -126,7 +132,6 @@ async function storedAt(url: string): Promise<number> {
 /** Members with a stream of two messages, of which each has a copy. */
 async function membersWithStream() {
   await bus.send('POST', '/application', shopWithBus());
-  await expect.poll(startOfMembers, { timeout: 20_000 }).toBeDefined();
   const members = await makeMembers();
   await Promise.all(members.map((member) => member.start()));
   for (const member of members) await member.ready('/healthz');
@@ -205,3 +210,30 @@ test('the account SYS that is deleted, and made again, has the key that members 
   expect(bus.accountToken('SYS')?.nats.signing_keys).toContain(bus.userToken('SYS', 'admin-hub')?.iss);
   await expect.poll(startOfMembers, { timeout: 20_000 }).not.toBe(start);
 });
+
+test('members stay as they are when the key of their streams is lost, until it is put back, or nobody has it any more', async () => {
+  const ready = () => bus.readyOf(fleet.stores.busHubs.list()[0]);
+  const { client } = fleet.cluster;
+  const { resource } = fleet.stores.secrets;
+  const [start, texts] = [await startOfMembers(), bus.texts(HUB_NAMES.config)];
+  const secret = fleet.stores.secrets.get(NAMESPACE, HUB_NAMES.config);
+  await client.delete(resource, { namespace: NAMESPACE, name: HUB_NAMES.config });
+  await expect.poll(ready, { timeout: 20_000 }).toMatchObject({ status: 'False', reason: 'BusHubKeyLost' });
+  expect(bus.texts(HUB_NAMES.config)).toEqual({});
+  expect(await startOfMembers()).toBe(start);
+
+  const { labels = {} } = secret?.metadata ?? {};
+  const metadata = { name: HUB_NAMES.config, namespace: NAMESPACE, labels };
+  // As docs/resources/bus-hub.md finds it in a member.
+  const [, key = ''] = /^ {2}key: "(.*)"$/m.exec(texts['server.conf'] ?? '') ?? [];
+  await client.create(resource, { apiVersion: 'v1', kind: 'Secret', metadata, data: encodeData({ 'store-key': key }) });
+  await expect.poll(ready, { timeout: 20_000 }).toMatchObject({ reason: 'BusServersBehind' });
+  expect(bus.texts(HUB_NAMES.config)).toEqual(texts);
+  expect(await startOfMembers()).toBe(start);
+
+  await client.delete(resource, { namespace: NAMESPACE, name: HUB_NAMES.config });
+  await expect.poll(ready, { timeout: 20_000 }).toMatchObject({ reason: 'BusHubKeyLost' });
+  await client.delete(STATEFUL_SETS, { namespace: NAMESPACE, name: HUB_NAMES.members });
+  await expect.poll(startOfMembers, { timeout: 20_000 }).toBeDefined();
+  expect(bus.texts(HUB_NAMES.config)['store-key']).not.toBe(texts['store-key']);
+}, 60_000);
