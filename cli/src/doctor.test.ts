@@ -3,7 +3,7 @@ import type { KubeClient } from '../../src/kube/mod.ts';
 import { KINDS } from '../../src/subjects/kinds.ts';
 import { createPlugin } from './_plugin.ts';
 
-/** What the doctor says of routers and services. */
+/** What the doctor says of routers, services and the message bus. */
 const PLURALS = Object.values(KINDS).map(({ definition }) => ({ name: definition.plural }));
 const plugin = (objects: Readonly<Record<string, readonly object[]>>) => {
   const client = {
@@ -39,5 +39,36 @@ test.each([
     /WARNING +routers +not ready, or without a router that listens: service\/db, service\/log/,
   ],
 ])('the doctor looks at routers and services: %s', async (_, objects, expected) => {
+  expect((await plugin(objects)('doctor')).out).toMatch(expected);
+});
+
+const BUS = {
+  busoperators: [object('BusOperator', 'bus-operator', { Ready: 'True' })],
+  bushubs: [object('BusHub', 'hub', { Ready: 'True' })],
+  bususers: [object('BusUser', 'plant-pump', { Ready: 'True' })],
+};
+
+test.each([
+  ['nothing', {}, /ok +message bus +off, as long as BUS_ENABLED is not set/],
+  [
+    'objects that are ready',
+    { ...BUS, busaccounts: [object('BusAccount', 'plant', { Ready: 'True' })] },
+    /ok +message bus +a hub, 1 accounts, 1 users, all ready/,
+  ],
+  [
+    'a hub and a user that are not ready',
+    {
+      ...BUS,
+      bushubs: [object('BusHub', 'hub', { Ready: 'False' })],
+      bususers: [object('BusUser', 'plant-pump', { Ready: 'False' })],
+    },
+    /WARNING +message bus +not ready: bushub\/hub, bususer\/plant-pump/,
+  ],
+  [
+    'an account that trusts a former key',
+    { ...BUS, busaccounts: [object('BusAccount', 'plant', { Ready: 'True', CredentialsOutdated: 'True' })] },
+    /WARNING +message bus +users hold credentials of a former key: busaccount\/plant/,
+  ],
+])('the doctor looks at the message bus: %s', async (_, objects, expected) => {
   expect((await plugin(objects)('doctor')).out).toMatch(expected);
 });
