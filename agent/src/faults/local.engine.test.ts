@@ -84,7 +84,7 @@ async function upWithoutDatabase(state: string): Promise<void> {
   await until(state, async () => (await home.cli('ms', 'ls')).out.includes(state), 60_000);
 }
 
-/** Starts an agent that can be killed at a moment, and waits until it has looked at the engine: what is asked before is refused. */
+/** Starts an agent that can be killed at a moment, and waits until it has looked at the engine: a request before that is refused. */
 async function upWithFailpoints(): Promise<void> {
   await home.up({ imports: [FAILPOINTS] });
   await until(
