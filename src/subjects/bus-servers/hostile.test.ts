@@ -1,9 +1,11 @@
 import { hash } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { atEnd } from '../../../testing/at-end.ts';
 import { busClient, startBusServer } from '../../../testing/bus.ts';
 import { type InMemoryController, NAMESPACE, startInMemoryController } from '../../../testing/in-memory-controller.ts';
 import { keyOf, makeKey, makeToken, type TestKey } from '../../agents/_util.ts';
 import type { BusUser, EdgeNode } from '../../api/v3/index.ts';
+import { connectBus } from '../../bus-client/connection.ts';
 import { nodeUuid, uuidOf } from '../../rules/identity.ts';
 import { busOf, entryWithBus, shopWithBus } from '../bus-accounts/_fleet.ts';
 import { operatorSecretName, userSecretName } from '../bus-accounts/rules/secret.ts';
@@ -33,6 +35,20 @@ const uuidOfEntry = (application: string, name: string) =>
   fleet.stores.applications.byIndex('name', application)[0]?.status?.microservices?.find((one) => one.name === name)
     ?.uuid ?? '';
 const textOf = (content = '') => Buffer.from(content, 'base64').toString();
+
+/** A server that trusts the operator of the installation, with the tokens of these accounts. */
+const startHub = (accounts: readonly string[]) =>
+  startBusServer(
+    {
+      operator: bus.texts(operatorSecretName()).token ?? '',
+      system: { publicKey: bus.accountToken('SYS')?.sub ?? '', token: () => bus.accountTexts('SYS').token ?? '' },
+    },
+    {
+      preload: Object.fromEntries(
+        accounts.map((name) => [bus.accountToken(name)?.sub ?? '', bus.accountTexts(name).token ?? '']),
+      ),
+    },
+  );
 
 describe('where no policy is installed', () => {
   const create = async (name: string, spec: BusUser['spec']) => {
@@ -117,17 +133,7 @@ describe('names with one slug', () => {
     expect(files.map((each) => Object.values(each).map(textOf))).toEqual(
       [one, other].map(([application, name]) => [bus.userTexts(application, name).creds]),
     );
-    const server = await startBusServer(
-      {
-        operator: bus.texts(operatorSecretName()).token ?? '',
-        system: { publicKey: bus.accountToken('SYS')?.sub ?? '', token: () => bus.accountTexts('SYS').token ?? '' },
-      },
-      {
-        preload: Object.fromEntries(
-          [...wanted.keys()].map((name) => [bus.accountToken(name)?.sub ?? '', bus.accountTexts(name).token ?? '']),
-        ),
-      },
-    );
+    const server = await startHub([...wanted.keys()]);
     const [first, second] = await Promise.all(
       files.map((each) => busClient(server.url, { publicKey: '', creds: Object.values(each).map(textOf)[0] ?? '' })),
     );
@@ -138,6 +144,44 @@ describe('names with one slug', () => {
     await first.flush();
     await second.flush();
     expect(received.getReceived()).toBe(one[0] === other[0] ? 1 : 0);
+  });
+});
+
+describe('a stolen machine with a bus server', () => {
+  test('sends tokens to a server of the hub, and neither receives from its system, nor answers for it, nor stops it', async () => {
+    await createShop();
+    const become = (busMode: EdgeNode['spec']['busMode']) =>
+      fleet.cluster.edit(fleet.node(0), ({ spec }) => Object.assign(spec, { busMode }));
+    become('server');
+    atEnd(() => become(undefined));
+    await fleet.settle();
+    const { url } = await startHub(['shop']);
+    const stolen = bus.userTexts('SYS', 'admin-server-gateway-0').creds ?? '';
+    const signal = AbortSignal.timeout(60_000);
+    const own = await connectBus({ servers: [url], creds: stolen, name: 'test', signal });
+    atEnd(() => own.close());
+    const token = bus.accountTexts('shop').token ?? '';
+    expect((await own.tokens([], signal)).get(bus.accountToken('shop')?.sub ?? '')).toEqual([token]);
+    await own.push(token, signal);
+    await own.reload(signal);
+
+    const thief = await busClient(url, { publicKey: '', creds: stolen });
+    const refused: string[] = [];
+    const states = thief.status()[Symbol.asyncIterator]();
+    const subjects = ['$SYS.>', '$SYS.REQ.CLAIMS.>', '$SYS.REQ.ACCOUNT.*.CLAIMS.LOOKUP', '$SYS.ACCOUNT.*.CONNECT'];
+    for (const subject of subjects) thief.subscribe(subject, { callback: () => {} });
+    const published = [
+      '_INBOX.leader.1',
+      '$SYS.REQ.SERVER.PING.VARZ',
+      '$SYS.REQ.SERVER.x.LDM',
+      '$SYS.REQ.CLAIMS.DELETE',
+    ];
+    for (const subject of published) thief.publish(subject, 'x');
+    while (refused.length < subjects.length + published.length) {
+      const { value } = await states.next();
+      if (value?.data === 'PERMISSIONS_VIOLATION') refused.push(value.permissionContext?.subject ?? '');
+    }
+    expect(refused.toSorted()).toEqual([...subjects, ...published].toSorted());
   });
 });
 

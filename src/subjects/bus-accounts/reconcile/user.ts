@@ -23,7 +23,7 @@ import { accessAskedBy } from '../rules/access.ts';
 import { accountNameOf, accountRuleOf } from '../rules/account.ts';
 import { mqttProblem } from '../rules/mqtt.ts';
 import { BUS_KEYS, type BusTexts, parsedText, userSecretName, uuidInName } from '../rules/secret.ts';
-import { isDelivered, isForeignUser } from '../rules/user.ts';
+import { grantOf, isDelivered, isForeignUser } from '../rules/user.ts';
 import type { AccountKeys } from './account-tokens.ts';
 import type { BusParts } from './parts.ts';
 import { missingRule } from './rules.ts';
@@ -100,7 +100,7 @@ export function createUserController(
       issuer: isDelivered(user, object.spec.system !== undefined) ? keys.signing.key : keys.extra.key,
       key,
       name: v3Name(user),
-      rule,
+      rule: grantOf(rule, user, object),
       isBearer: isBearer ?? false,
       iat,
       ...(expiresAt !== undefined && { exp: Math.floor(Date.parse(expiresAt) / 1_000) }),

@@ -1,5 +1,6 @@
 import type { BusAccount } from '../../../api/v3/bus-account.ts';
 import type { BusUser } from '../../../api/v3/bus-user.ts';
+import type { BusUserRuleSpec } from '../../../api/v3/bus-user-rule.ts';
 import { SYSTEM_ACCOUNT } from '../../../rules/bus-accounts.ts';
 import { v3Name } from '../../../rules/names.ts';
 
@@ -32,6 +33,27 @@ export function defaultUserRuleOf({ spec: { account, isBearer, node, ...spec } }
 
 /** Name of the rule that a user asks for. */
 export const userRuleOf = (user: Pick<BusUser, 'spec'>): string => user.spec.rule ?? defaultUserRuleOf(user);
+
+/**
+ * The grant of the user of the system on a machine with a bus server, which sends its server tokens that the operator signed. Every server
+ * lets that user in, the hub too: without a limit, whoever steals the machine could answer in the place of servers, and stop them.
+ */
+const SERVER_USER: Pick<BusUserRuleSpec, 'pubAllow' | 'subAllow'> = {
+  pubAllow: [
+    '$SYS.REQ.CLAIMS.UPDATE',
+    '$SYS.REQ.CLAIMS.LIST',
+    '$SYS.REQ.ACCOUNT.*.CLAIMS.LOOKUP',
+    '$SYS.REQ.SERVER.*.RELOAD',
+  ],
+  subAllow: ['_INBOX.>'],
+};
+
+/** What a rule grants a user of an account. */
+export const grantOf = (
+  rule: BusUserRuleSpec,
+  { spec: user }: Pick<BusUser, 'spec'>,
+  { spec: account }: Pick<BusAccount, 'spec'>,
+): BusUserRuleSpec => (account.system === 'system' && user.node !== undefined ? { ...rule, ...SERVER_USER } : rule);
 
 /** Whether the controller itself hands out the credentials: to a microservice, to a bus server or to itself. */
 export const isDelivered = ({ spec }: Pick<BusUser, 'spec'>, isOfSystem: boolean): boolean =>
