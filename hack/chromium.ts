@@ -143,6 +143,21 @@ function speak(input: Writable, output: Readable): Protocol {
   };
 }
 
+/** The address of the page, without secrets, and the first of its texts. */
+const SHOWN =
+  '`${location.origin}${location.pathname} (${document.readyState}): ${document.body.innerText.slice(0, 300)}`';
+
+/** A browser gives up what it loads when the machine gets or loses an interface, as container engines of other tests have it. */
+const NETWORK_CHANGED = 'net::ERR_NETWORK_CHANGED';
+
+/** Whether the page lacks a script or a style for that, which a person would reload it for; the problems no longer say so. */
+function forgetLost(problems: string[]): boolean {
+  const others = problems.filter((problem) => !(problem.includes(NETWORK_CHANGED) && /\.(js|css)$/.test(problem)));
+  const isLost = others.length < problems.length;
+  problems.splice(0, problems.length, ...others);
+  return isLost;
+}
+
 const KEYS = { Tab: { code: 'Tab', keyCode: 9 }, Enter: { code: 'Enter', keyCode: 13, text: '\r' } } as const;
 
 async function openWindow(protocol: Protocol, look: Look): Promise<BrowserWindow> {
@@ -179,7 +194,10 @@ async function openWindow(protocol: Protocol, look: Look): Promise<BrowserWindow
     problems,
     requests,
     async go(url) {
-      await send('Page.navigate', { url });
+      let problem: string | undefined;
+      do problem = (await send<{ errorText?: string }>('Page.navigate', { url })).errorText;
+      while (problem === NETWORK_CHANGED);
+      if (problem) throw new Error(`the browser does not load ${url}: ${problem}`);
       await this.until(`document.readyState === 'complete' && location.href !== 'about:blank'`, `${url} to be loaded`);
     },
     async run<T>(expression: string) {
@@ -191,7 +209,14 @@ async function openWindow(protocol: Protocol, look: Look): Promise<BrowserWindow
       return result.value;
     },
     async until(expression, what) {
-      await waitFor(async () => (await this.run(`Boolean(${expression})`)) === true, { what });
+      const isSo = async () => {
+        if (forgetLost(problems)) await send('Page.reload');
+        return (await this.run(`Boolean(${expression})`)) === true;
+      };
+      await waitFor(isSo, { what }).catch(async (error: Error) => {
+        const shown = await this.run<string>(SHOWN).catch((cause: Error) => cause.message);
+        throw new Error(`${error.message}; the page is ${shown}; it says: ${problems.join('; ')}`, { cause: error });
+      });
     },
     type: async (text) => void (await send('Input.insertText', { text })),
     async press(key) {
