@@ -229,6 +229,8 @@ const DEFINED: Record<string, Defined> = {
     list: ['runtimeclass', 'ls'],
     remove: ['runtimeclass', 'rm', 'fast'],
     shows: (list) => (list.includes('fast') ? (list.includes(OTHER_RUNTIME) ? 2 : 1) : undefined),
+    // Podman knows its runtimes by one name each, and the machine has one.
+    hasOneVersion: on.kind === 'podman',
   },
   'a model': artifact('Model', 'model'),
   'an item of knowledge': artifact('Knowledge', 'knowledge'),
