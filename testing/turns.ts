@@ -19,21 +19,33 @@ function slowness(): number {
   return Math.max(1, (cpu() - began) / SEARCHES);
 }
 
-/** The longest turn while something is done, in ms of the processor. */
-async function longestTurn(act: () => Promise<unknown>): Promise<number> {
-  let longest = 0;
+/** Calls at each turn of the event loop, until its end. */
+export function eachTurn(act: () => void): Disposable {
   let isOver = false;
-  let last = cpu();
   const turn = () => {
-    const now = cpu();
-    longest = Math.max(longest, now - last);
-    last = now;
+    act();
     if (!isOver) setImmediate(turn);
   };
   setImmediate(turn);
+  return {
+    [Symbol.dispose]() {
+      isOver = true;
+    },
+  };
+}
+
+/** The longest turn while something is done, in ms of the processor. */
+async function longestTurn(act: () => Promise<unknown>): Promise<number> {
+  let longest = 0;
+  let last = cpu();
+  const note = () => {
+    const now = cpu();
+    longest = Math.max(longest, now - last);
+    last = now;
+  };
+  using _turns = eachTurn(note);
   await act();
-  turn();
-  isOver = true;
+  note();
   return longest;
 }
 

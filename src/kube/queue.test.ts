@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { eachTurn } from '../../testing/turns.ts';
 import { createVirtualClock, settle } from './_util.ts';
 import { createQueue, type QueueOptions } from './queue.ts';
 
@@ -41,15 +42,9 @@ test('runs of several queues that wait for nothing leave the event loop its turn
   };
   const queues = [1, 2, 3].map(() => makeQueue({ work: async () => void busy(), concurrency: 4 }).queue);
   let turns = 0;
-  let isOver = false;
-  const turn = () => {
-    turns++;
-    if (!isOver) setImmediate(turn);
-  };
-  setImmediate(turn);
+  using _turns = eachTurn(() => turns++);
   for (const queue of queues) for (let i = 0; i < 500; i++) queue.add(`${i}`);
   await Promise.all(queues.map((queue) => queue.whenIdle()));
-  isOver = true;
   // 300 ms of work: a turn after 8 ms of it, and more only where the machine is slow.
   expect(turns).toBeGreaterThan(20);
 });

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { waitFor } from '../../../hack/wait.ts';
 import type { MicroserviceView } from '../../../src/wire/agent.ts';
 import { containerSpec, isEdgeRouter, type ProcessLimits, type SpecContext } from '../domain/container-spec.ts';
 import { containerDigest } from '../domain/digest.ts';
@@ -64,30 +64,12 @@ export async function prepare(engine: Engine, image: string): Promise<EngineFact
   return facts;
 }
 
-/** A check often lists the containers of an engine, which takes the machine more than the wait. */
-const LONGEST_PAUSE_MS = 200;
-
 /** Waits until a condition holds; the time is how long it may take at most. */
-export async function until<T>(
+export const until = <T>(
   what: string,
   check: () => Promise<T | undefined | false> | T | undefined | false,
   milliseconds = 50_000,
-): Promise<T> {
-  const end = performance.now() + milliseconds;
-  let pause = 25;
-  let last: unknown;
-  for (;;) {
-    try {
-      const answer = await check();
-      if (answer !== undefined && answer !== false) return answer;
-    } catch (error) {
-      last = error;
-    }
-    if (performance.now() > end) throw new Error(`waited in vain for ${what}`, { cause: last });
-    await sleep(pause);
-    pause = Math.min(pause * 1.2, LONGEST_PAUSE_MS);
-  }
-}
+): Promise<T> => waitFor(check, { what, timeoutMs: milliseconds });
 
 export async function findContainer(engine: ContainerPort, id: string): Promise<Container> {
   const found = (await engine.containers()).find((container) => container.id === id);
