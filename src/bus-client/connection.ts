@@ -1,5 +1,6 @@
 import type { Msg, NatsConnection } from 'nats';
 import { untilAborted } from '../lib/until-aborted.ts';
+import { BUS_REQUESTS } from '../rules/bus-requests.ts';
 import { type BusTls, busTlsOptions } from './tls.ts';
 
 /** What the clients of a server's system account may ask it: by these the tokens of accounts reach a running server. */
@@ -49,8 +50,6 @@ const QUIET_MS = 250;
 const LOOK_UPS_AT_ONCE = 64;
 /** Of the tokens of all accounts that a server has. */
 const MOST_BYTES = 256 * 2 ** 20;
-const UPDATE = '$SYS.REQ.CLAIMS.UPDATE';
-const LIST = '$SYS.REQ.CLAIMS.LIST';
 
 /**
  * Connects once, within 5 s, and never by itself again: whoever holds a connection that ended has to compare all tokens anyway.
@@ -103,7 +102,7 @@ class SystemConnection implements BusConnection {
   }
 
   push(jwt: string, signal: AbortSignal): Promise<void> {
-    return this.#ask(UPDATE, jwt, signal, (reply, { done }) => {
+    return this.#ask(BUS_REQUESTS.update, jwt, signal, (reply, { done }) => {
       const { server, error } = reply.json<UpdateReply>();
       // Each server of the cluster answers.
       if (server?.id !== this.server.id) return;
@@ -113,7 +112,7 @@ class SystemConnection implements BusConnection {
   }
 
   reload(signal: AbortSignal): Promise<void> {
-    return this.#ask(`$SYS.REQ.SERVER.${this.server.id}.RELOAD`, '', signal, (reply, { done }) => {
+    return this.#ask(BUS_REQUESTS.ofServer(this.server.id, 'RELOAD'), '', signal, (reply, { done }) => {
       const { error } = reply.json<UpdateReply>();
       if (error) throw new Error(`The bus server "${this.server.name}" does not reload: ${refusalOf(error)}`);
       done();
@@ -122,7 +121,7 @@ class SystemConnection implements BusConnection {
 
   async tags(signal: AbortSignal): Promise<readonly string[]> {
     let tags: readonly string[] = [];
-    await this.#ask(`$SYS.REQ.SERVER.${this.server.id}.STATSZ`, '', signal, (reply, { done }) => {
+    await this.#ask(BUS_REQUESTS.ofServer(this.server.id, 'STATSZ'), '', signal, (reply, { done }) => {
       tags = reply.json<UpdateReply>().server?.tags ?? [];
       done();
     });
@@ -131,7 +130,7 @@ class SystemConnection implements BusConnection {
 
   async operators(signal: AbortSignal): Promise<readonly string[]> {
     let keys: readonly unknown[] = [];
-    await this.#ask(`$SYS.REQ.SERVER.${this.server.id}.VARZ`, '', signal, (reply, { done }) => {
+    await this.#ask(BUS_REQUESTS.ofServer(this.server.id, 'VARZ'), '', signal, (reply, { done }) => {
       keys = (reply.json<VarzReply>().data?.trusted_operators_claim ?? []).map(({ sub }) => sub);
       done();
     });
@@ -140,7 +139,7 @@ class SystemConnection implements BusConnection {
 
   async tokens(accounts: Iterable<string>, signal: AbortSignal): Promise<Map<string, (string | undefined)[]>> {
     const lists: ListReply[] = [];
-    await this.#gather(LIST, signal, (reply) => {
+    await this.#gather(BUS_REQUESTS.list, signal, (reply) => {
       lists.push(reply.json<ListReply>());
       return false;
     });
@@ -150,7 +149,7 @@ class SystemConnection implements BusConnection {
     const lookUp = async (account: string) => {
       const texts: (string | undefined)[] = [];
       tokens.set(account, texts);
-      await this.#gather(`$SYS.REQ.ACCOUNT.${account}.CLAIMS.LOOKUP`, signal, ({ data }) => {
+      await this.#gather(BUS_REQUESTS.lookUp(account), signal, ({ data }) => {
         const text = data.length > 0 ? new TextDecoder().decode(data) : undefined;
         const known = texts.find((one) => one === text);
         if (known === undefined) bytes += data.length;

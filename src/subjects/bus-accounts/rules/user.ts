@@ -2,6 +2,7 @@ import type { BusAccount } from '../../../api/v3/bus-account.ts';
 import type { BusUser } from '../../../api/v3/bus-user.ts';
 import type { BusUserRuleSpec } from '../../../api/v3/bus-user-rule.ts';
 import { SYSTEM_ACCOUNT } from '../../../rules/bus-accounts.ts';
+import { BUS_REQUESTS } from '../../../rules/bus-requests.ts';
 import { v3Name } from '../../../rules/names.ts';
 
 /** The users of the system that are no users of the leaf servers of applications. */
@@ -39,12 +40,7 @@ export const userRuleOf = (user: Pick<BusUser, 'spec'>): string => user.spec.rul
  * lets that user in, the hub too: without a limit, whoever steals the machine could answer in the place of servers, and stop them.
  */
 const SERVER_USER: Pick<BusUserRuleSpec, 'pubAllow' | 'subAllow'> = {
-  pubAllow: [
-    '$SYS.REQ.CLAIMS.UPDATE',
-    '$SYS.REQ.CLAIMS.LIST',
-    '$SYS.REQ.ACCOUNT.*.CLAIMS.LOOKUP',
-    '$SYS.REQ.SERVER.*.RELOAD',
-  ],
+  pubAllow: [BUS_REQUESTS.update, BUS_REQUESTS.list, BUS_REQUESTS.lookUp('*'), BUS_REQUESTS.ofServer('*', 'RELOAD')],
   subAllow: ['_INBOX.>'],
 };
 
